@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message
 
 from goalport.server.doors.mcp.server import make_server
 from goalport.server.doors.mcp.state import McpState
-from goalport.server.doors.mcp.transports.streamable_http import StreamableHttp
+from goalport.server.doors.mcp.streamable_http import StreamableHttp
 from tests.rooms.serve.served import state_of
 from tests.rooms.site.test_guard import INITIALIZE
 

@@ -65,7 +65,7 @@ async def test_whatever_json_an_argument_is_both_answer_the_same_and_it_comes_ba
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No answer becomes an event stream because the machine of the test is busy.
-    monkeypatch.setattr("goalport.server.doors.mcp.transports.common_calls._PATIENCE", 60.0)
+    monkeypatch.setattr("goalport.server.doors.mcp.streamable_http._PATIENCE", 60.0)
     calls = [call("echo", {}), in_session(call("echo", {})), asking(call("echo", {}), progressToken=1)]
     fields = [*Anything.model_fields]
     found = [(calls[0], field, text) for text in _SCALARS for field in fields]

@@ -71,7 +71,7 @@ class Painter:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets no answer become an event stream because the machine of the test is busy."""
-    monkeypatch.setattr("goalport.server.doors.mcp.transports.common_calls._PATIENCE", 60.0)
+    monkeypatch.setattr("goalport.server.doors.mcp.streamable_http._PATIENCE", 60.0)
 
 
 def servers(root: Path, **options: Any) -> AbstractAsyncContextManager[Pair]:

@@ -4,15 +4,15 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_types import LoggingMessageNotificationParams
+from mcp_types import LoggingLevel, LoggingMessageNotificationParams
 from pydantic import BaseModel
 
 from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent
 from goalport.base.errors import Retryable
 from goalport.base.events import ActionFinished, ActionRetried, ActionStarted, ProgressUpdated
 from goalport.runtime.process import Killed
-from goalport.server.doors.mcp.progress_notifications import Meter, ProgressStep
-from goalport.server.doors.mcp.sessions import without_deprecations
+from goalport.server.doors.mcp.notifications import without_deprecations
+from goalport.server.doors.mcp.requests import Progress
 from tests.rooms.serve.served import ERAS, Served, served
 
 Told = tuple[float, float | None, str | None]
@@ -195,8 +195,20 @@ async def test_an_exported_tool_that_takes_its_time_is_heard_of_too(tmp_path: Pa
     assert "still at wait" in (told[0][2] or "")
 
 
-def test_a_meter_only_grows_whatever_happens() -> None:
-    meter = Meter()
+async def test_progress_only_grows_whatever_happens() -> None:
+    told: list[Told] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total, message))
+
+    async def no_log(level: LoggingLevel, text: str) -> None: ...
+
+    progress = Progress(note, no_log, None, heartbeat_seconds=0.01)
+    with progress.beating("waits"), anyio.fail_after(60):
+        while not told:
+            await anyio.lowlevel.checkpoint()
+    before = len(told)
+    await progress.begin("begins")
     events: list[Any] = [
         ProgressUpdated("planning"),
         ActionStarted("A.one", 1, 2),
@@ -206,12 +218,13 @@ def test_a_meter_only_grows_whatever_happens() -> None:
         ProgressUpdated("again"),
         ActionFinished("A.two", 2, 4, "declined", 0.1),
     ]
-    steps = [step for event in events if (step := meter.after(event)) is not None]
-    steps += [meter.beat(10), meter.beat(20)]
-    amounts = [step.progress for step in steps]
+    for each in events:
+        await progress.event(each)
+    amounts = [amount for amount, _, _ in told]
     assert amounts == sorted(set(amounts))
-    assert steps[2] == ProgressStep(1, 2, "1/2 one failed")
-    assert steps[4] == ProgressStep(2, 4, "2/4 two declined")
+    base = told[before][0]
+    assert (base + 1, base + 2, "1/2 one failed") in told
+    assert told[-1] == (base + 2, base + 4, "2/4 two declined")
 
 
 async def test_who_asks_for_no_progress_is_told_nothing(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ REVISIONS = pytest.mark.parametrize("post", [COOK, in_session(COOK)], ids=["newe
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets every answer take long."""
-    monkeypatch.setattr("goalport.server.doors.mcp.transports.common_calls._PATIENCE", 0.0)
+    monkeypatch.setattr("goalport.server.doors.mcp.streamable_http._PATIENCE", 0.0)
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 A door says who calls what, and what comes of it; one line of the log tells of each call. Doors and the site also say
 what callers did besides, for the audit log; where there is none, nothing is written. `publisher` is above.
+A bug in a call is logged and told in one sentence.
 """
 
 import asyncio
@@ -10,20 +11,24 @@ import time
 from collections.abc import Callable, Mapping
 from contextvars import Token
 from random import Random
+from secrets import token_hex
 from time import perf_counter
 from types import TracebackType
 from typing import Final, Self
 
 from goalport.base.caller import Caller
+from goalport.base.errors import GoalportError, HandedOver, StoreError, Unreadable
 from goalport.base.observe import REQUEST_ID
 from goalport.base.observe.audit import Audit
 from goalport.base.observe.log_lines import FIELDS
 from goalport.base.secrecy import hide
+from goalport.base.words import first_line
 from goalport.runtime.process import AgentProcess, Failed, Question
 from goalport.server.publish.forms import form_of
 from goalport.tools.schemas import UNREADABLE
 
 _log: Final = logging.getLogger("goalport.calls")
+_errors: Final = logging.getLogger(__name__)
 _random: Final = Random()  # noqa: S311 - the id of a request is no secret
 """Not that of the program, which an agent may seed: its ids would come again."""
 
@@ -81,19 +86,18 @@ class Call:
     ) -> None:
         self._calls.opened(-1)
         self.seconds = perf_counter() - self._began
-        self.status = self.status or self._status(kind)
+        if not self.status:
+            outcome = None if self.process is None else self.process.outcome
+            if kind is not None:
+                self.status = "refused" if issubclass(kind, Exception) else "cancelled"
+            elif isinstance(outcome, Failed) and outcome.not_begun:
+                self.status = "unavailable"
+            else:
+                self.status = "completed" if self.process is None else str(self.process.status)
         for each in self._calls.observers:
             each(self)
         if self._token is not None:
             REQUEST_ID.reset(self._token)
-
-    def _status(self, raised: type[BaseException] | None) -> str:
-        if raised is not None:
-            return "refused" if issubclass(raised, Exception) else "cancelled"
-        if self.process is None:
-            return "completed"
-        outcome = self.process.outcome
-        return "unavailable" if isinstance(outcome, Failed) and outcome.not_begun else str(self.process.status)
 
 
 class OpenCalls:
@@ -139,18 +143,16 @@ def log_call(call: Call) -> None:
         return
     caller, process, about = call.caller, call.process, ""
     name = call.name if call.known else hide(call.name)
+    who = f"{caller.id} of {caller.issuer}" if caller.issuer else caller.id
     fields: dict[str, object] = {"door": call.door, "call": name, "caller": caller.id}
-    who = caller.id
-    if caller.issuer:
-        fields["issuer"] = caller.issuer
-        who = f"{caller.id} of {caller.issuer}"
-    fields["status"], fields["seconds"] = call.status, round(call.seconds, 6)
+    fields |= {"issuer": caller.issuer} if caller.issuer else {}
+    fields |= {"status": call.status, "seconds": round(call.seconds, 6)}
     if process is not None:
         spent = process.turn_usage
-        fields["process_id"], fields["cost"] = process.id, spent.cost
+        fields |= {"process_id": process.id, "cost": spent.cost}
         about = f"process {process.id}, {spent.cost:.4f} USD"
         if spent.tokens:
-            fields["input_tokens"], fields["output_tokens"] = spent.input_tokens, spent.output_tokens
+            fields |= {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens}
             about += f", {spent.input_tokens:,} tokens in, {spent.output_tokens:,} out"
         about = f" ({about})"
     message = f"{name} {call.status} after {call.seconds:.3f} s over {call.door} for {who}{about}"
@@ -182,44 +184,46 @@ class AuditTrail:
         """How many entries could not be written."""
         return 0 if self._audit is None else self._audit.lost
 
+    def _note(self, deed: str, caller: Caller, facts: Mapping[str, object]) -> None:
+        if self._audit is not None:
+            self._audit.note(deed, caller, facts)
+
     def on_call(self, call: Call, /) -> None:
         """Note a call that has ended, unless it only reads."""
         if self._audit is not None and call.level >= logging.INFO:
             names = [each[:_LONGEST_NAME] for each in call.arguments[:_MOST_NAMES]]
             facts = {"door": call.door, "call": call.name, "arguments": names, "status": call.status}
             process = "" if call.process is None else call.process.id
-            self._audit.note("called", call.caller, {**facts, "process_id": process, "seconds": round(call.seconds, 3)})
+            self._note("called", call.caller, {**facts, "process_id": process, "seconds": round(call.seconds, 3)})
 
     def answered(self, caller: Caller, question: Question, response: object = None, *, declined: bool = False) -> None:
         """Note that a question was answered: approved or not where it was a yes or no, else without what was said."""
-        if self._audit is not None:
-            deed = "declined" if declined or response is False else "approved" if response is True else "answered"
-            facts = {"process_id": question.process_id, "question_id": question.id, "kind": _kind(question)}
-            self._audit.note(deed, caller, facts)
+        deed = "declined" if declined or response is False else "approved" if response is True else "answered"
+        try:
+            kind = form_of(question).kind
+        except UNREADABLE:
+            kind = ""
+        self._note(deed, caller, {"process_id": question.process_id, "question_id": question.id, "kind": kind})
 
     def ended(self, caller: Caller, process_id: str) -> None:
         """Note that a process was ended by a caller."""
-        if self._audit is not None:
-            self._audit.note("ended", caller, {"process_id": process_id})
+        self._note("ended", caller, {"process_id": process_id})
 
     def erased(self, caller: Caller, whose: Caller | None, facts: Mapping[str, object]) -> None:
         """Note that what a caller left was erased, or one process; `facts` say how much, and not what."""
-        if self._audit is not None:
-            of = {} if whose is None else {"of_caller": whose.id, "of_issuer": whose.issuer}
-            self._audit.note("erased", caller, {**of, **facts})
+        of = {} if whose is None else {"of_caller": whose.id, "of_issuer": whose.issuer}
+        self._note("erased", caller, {**of, **facts})
 
     def denied(self, caller: Caller, status: int, path: str) -> None:
         """Note that a request was denied; of a flood of them, the first and how many there were."""
-        if self._audit is None:
-            return
         now = time.monotonic()
         if now - self._since >= _DENIAL_SECONDS:
-            unwritten, self._since, self._denials = max(0, self._denials - _MOST_DENIALS), now, 0
-            if unwritten:
-                self._audit.note("denied", caller, {"unwritten": unwritten})
+            unwritten, self._since, self._denials = self._denials - _MOST_DENIALS, now, 0
+            if unwritten > 0:
+                self._note("denied", caller, {"unwritten": unwritten})
         self._denials += 1
         if self._denials <= _MOST_DENIALS:
-            self._audit.note("denied", caller, {"http_status": status, "path": path[:_LONGEST_NAME]})
+            self._note("denied", caller, {"http_status": status, "path": path[:_LONGEST_NAME]})
 
     def close(self) -> None:
         """Write what was noted."""
@@ -227,8 +231,21 @@ class AuditTrail:
             self._audit.close()
 
 
-def _kind(question: Question) -> str:
-    try:
-        return form_of(question).kind
-    except UNREADABLE:
-        return ""
+def logged(what: str, bug: BaseException, *, tells_errors: bool) -> str:
+    """Log the traceback of a bug, and return a sentence for the client with the id by which the log has it.
+
+    The sentence quotes the exception's message if `tells_errors`, or if it is an error of goalport.
+    """
+    error_id = token_hex(4)
+    _errors.error("%s broke (error %s).", what, error_id, exc_info=bug)
+    name, text = type(bug).__name__, first_line(hide(str(bug).strip()))
+    quoted = f": {text}" if text and (tells_errors or isinstance(bug, GoalportError)) else ""
+    return f"{what} failed: {name}{quoted.rstrip('.')}. The server's log has it as error {error_id}."
+
+
+def unavailable_words(trouble: HandedOver | StoreError | Unreadable) -> str:
+    """What a client hears of what is away now. Where the store is, the log alone says."""
+    if not isinstance(trouble, StoreError):
+        return str(trouble)
+    _errors.warning("A request was refused: %s", trouble)
+    return f"Try again later. {trouble.told}"

@@ -4,23 +4,26 @@ A call runs the tool directly, for the caller of the request and without a proce
 functions and validates arguments; this module makes the MCP definitions and results, and decides which tools of groups
 are published. A name that a tool of this server has is never given to a tool of a group. Of two groups that claim a
 name, the one that had it before keeps it, even while its tool cannot be called. `publication` is above.
+Only this module of the room catches every exception that users' types raise. `doors.mcp.state` does so for handlers.
 """
 
+import logging
 import platform as machine
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
 from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate, Tool, ToolAnnotations
 
 from goalport import __version__, tools
-from goalport.base.errors import Signal, ToolError
+from goalport.base.errors import GoalportError, Signal, ToolError
 from goalport.base.secrecy import hide_known
+from goalport.base.words import error_summary, first_line
 from goalport.runtime.platform import AgentPlatform
-from goalport.server.publish.faults import Fault, logged, read_or_fault
+from goalport.server.publish.calls import logged
 from goalport.server.publish.handle import LARGE, with_alternatives
 from goalport.server.publish.output import Wire, done, failed, may_be_large, refuse_bytes, text_block
 from goalport.server.publish.portability import name_fault, portable
@@ -33,6 +36,26 @@ _RULE: Final = "~" * 48
 _STARTED: Final = datetime.now(UTC)
 
 
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The reason why a declaration cannot be read."""
+
+    reason: str
+
+
+def read_or_fault(read: Callable[[], T]) -> T | Fault:
+    """The value that `read` returns, or a `Fault` for any exception that it raises."""
+    try:
+        return read()
+    except Exception as bug:
+        _log.debug("A declaration cannot be read.", exc_info=True)
+        return Fault(first_line(str(bug) if isinstance(bug, GoalportError) else error_summary(bug)))
+
+
 @dataclass(frozen=True, slots=True)
 class FunctionTool:
     """One exported tool with its MCP definition."""
@@ -43,13 +66,13 @@ class FunctionTool:
     @classmethod
     def of(cls, exported: tools.Tool) -> "FunctionTool":
         """The exported tool with its MCP definition. Raises `TypeError` if its output schema holds bytes."""
-        output = exported.output_schema
-        if output is not None:
-            refuse_bytes(dict(output))
-        schema = portable(output) if output is not None else None
-        # A tool of another server knows nothing of the limit here.
-        if schema is not None and exported.server and may_be_large(schema):
-            schema = with_alternatives(schema, LARGE)
+        schema = None
+        if exported.output_schema is not None:
+            refuse_bytes(dict(exported.output_schema))
+            schema = portable(exported.output_schema)
+            # A tool of another server knows nothing of the limit here.
+            if exported.server and may_be_large(schema):
+                schema = with_alternatives(schema, LARGE)
         tool = Tool(
             name=exported.name,
             title=exported.title or None,
@@ -106,13 +129,8 @@ def without_secrets(value: object) -> object:
 
 def annotations_of(hints: Any) -> ToolAnnotations | None:
     """The MCP annotations for the hints of an export or a tool; None if it gives no hints."""
-    given = {
-        "read_only_hint": hints.read_only,
-        "destructive_hint": hints.destructive,
-        "idempotent_hint": hints.idempotent,
-        "open_world_hint": hints.open_world,
-    }
-    known = {name: value for name, value in given.items() if value is not None}
+    names = ("read_only", "destructive", "idempotent", "open_world")
+    known = {f"{name}_hint": value for name in names if (value := getattr(hints, name)) is not None}
     return ToolAnnotations(**known) if known else None
 
 
@@ -172,14 +190,8 @@ class PublishedGroups:
     problems: list[str] = field(default_factory=list[str])
     """Tools that are not published, and why."""
 
-    def known(self, name: str, tool: tools.Tool) -> FunctionTool | None:
-        """What was published under this name for this same tool object; None if nothing was."""
-        published = self.present.get(name) or self.absent.get(name)
-        return published if published is not None and published.exported is tool else None
 
-
-@dataclass(frozen=True, slots=True)
-class _Claim:
+class _Claim(NamedTuple):
     """A tool of a group that claims its name."""
 
     role: str
@@ -210,37 +222,34 @@ def publish_groups(
     groups: Mapping[str, GroupTools], taken: Mapping[str, str], before: PublishedGroups | None
 ) -> PublishedGroups:
     """Publish tools of groups under names that are not in `taken` (name to owner); reuse unchanged ones of `before`."""
-    published = PublishedGroups(groups)
+    published, claims = PublishedGroups(groups), dict[str, list[_Claim]]()
     before = before or PublishedGroups({})
-    for name, claims in _claims(groups).items():
-        winner = next((each for each in claims if each.role == before.roles.get(name)), claims[0])
-        owner = taken.get(name)
-        for claim in claims:
-            if fault := _unfit(claim.tool, owner or (None if claim is winner else winner.owner)):
-                published.problems.append(claim.problem(fault))
-        if owner is not None or _unfit(winner.tool, None) is not None:
-            continue
-        match before.known(name, winner.tool) or read_or_fault(partial(FunctionTool.of, winner.tool)):
-            case Fault(reason):
-                published.problems.append(winner.problem(reason))
-            case tool:
-                published.roles[name] = winner.role
-                (published.absent if winner.is_absent else published.present)[name] = tool
-    return published
-
-
-def _claims(groups: Mapping[str, GroupTools]) -> Mapping[str, list[_Claim]]:
-    claims: dict[str, list[_Claim]] = {}
     for role, group in groups.items():
         for is_absent, members in ((False, group.present), (True, group.absent)):
             for tool in members:
-                claims.setdefault(tool.name, []).append(_Claim(role, tool, is_absent=is_absent))
-    return claims
+                claims.setdefault(tool.name, []).append(_Claim(role, tool, is_absent))
+    for name, claimed in claims.items():
+        winner = next((each for each in claimed if each.role == before.roles.get(name)), claimed[0])
+        faults = [_unfit(each.tool, taken.get(name) or (each is not winner and winner.owner)) for each in claimed]
+        published.problems.extend(each.problem(fault) for each, fault in zip(claimed, faults, strict=True) if fault)
+        if taken.get(name) or _unfit(winner.tool, owner=False):
+            continue
+        earlier = before.present.get(name) or before.absent.get(name)
+        if earlier is not None and earlier.exported is winner.tool:
+            made = earlier
+        else:
+            made = read_or_fault(partial(FunctionTool.of, winner.tool))
+        if isinstance(made, Fault):
+            published.problems.append(winner.problem(made.reason))
+        else:
+            published.roles[name] = winner.role
+            (published.absent if winner.is_absent else published.present)[name] = made
+    return published
 
 
-def _unfit(tool: tools.Tool, owner: str | None) -> str | None:
+def _unfit(tool: tools.Tool, owner: str | Literal[False]) -> str | None:
     """Why a tool of a group cannot have its name; `owner` is what has that name already."""
-    if owner is not None:
+    if owner:
         return f"{owner} is called so too. Rename it in the naming of its group."
     if tool.may_ask:
         return "a person may have to be asked for its calls, which only a process can do, and a client's call has none."
@@ -268,7 +277,7 @@ class RawPrompt:
     prompt: Prompt
     handler: Handler
     scopes: Sequence[str] | None = None
-    """The scopes that a caller needs; None: the scope to read."""
+    """The scopes that a caller needs; None, here and below: the scope to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +287,6 @@ class RawResource:
     resource: Resource
     handler: Handler
     scopes: Sequence[str] | None = None
-    """The scopes that a caller needs; None: the scope to read."""
 
     @property
     def address(self) -> str:
@@ -294,7 +302,6 @@ class RawTemplate:
     matches: Callable[[str], bool]
     """Whether a URI matches the template."""
     scopes: Sequence[str] | None = None
-    """The scopes that a caller needs; None: the scope to read."""
 
     @property
     def address(self) -> str:
@@ -326,9 +333,10 @@ def passed_on(
                 *((each.uri_template, each) for each in listing.templates),
             ):
                 if scheme := _SCHEME.match(uri):
-                    any_ = ResourceTemplate(uri_template=f"{scheme[0]}{{+rest}}", name=server.name, description=words)
-                    begins = partial(_begins, scheme[0])
-                    schemes.setdefault(scheme[0], RawTemplate(any_, read, begins, scopes))
+                    begin = scheme[0]
+                    any_ = ResourceTemplate(uri_template=f"{begin}{{+rest}}", name=server.name, description=words)
+                    begins = partial(_begins, begin)
+                    schemes.setdefault(begin, RawTemplate(any_, read, begins, scopes))
                     if isinstance(each, ResourceTemplate):
                         yield RawTemplate(each, read, uris_of(uri), scopes)
                     else:

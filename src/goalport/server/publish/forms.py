@@ -9,7 +9,7 @@ asks a question or records an answer.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import ceil, floor
 from typing import Any, Final, cast
 
@@ -31,6 +31,7 @@ _CONFIRMED: Final = "confirmed"
 """The name of the only field where a client shows a yes or no as a form."""
 _CHOICE: Final = "choice"
 """The name of the only field of a form with options."""
+_ONCE: Final = "Once they say that it is done,"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +61,14 @@ class Form:
 
     def sent(self, answer: Any) -> Any:
         """The answer that a model sent: some hosts send the objects and booleans in arguments as JSON texts."""
-        if not isinstance(answer, str):
-            return answer
-        with suppress(ValueError):
-            value = cast("object", from_json(answer))
-            fields = self.schema.get("properties", {})
-            if isinstance(value, Mapping) and (
-                self.kind == "form" or cast("Mapping[str, Any]", value).keys() == fields.keys()
-            ):
-                return cast("Mapping[str, Any]", value)
-            if isinstance(value, bool) and self._is_yes_or_no:
-                return value
+        if isinstance(answer, str):
+            with suppress(ValueError):
+                value, fields = cast("object", from_json(answer)), self.schema.get("properties", {})
+                if isinstance(value, bool) and self._is_yes_or_no:
+                    return value
+                if isinstance(value, dict):
+                    members = cast("dict[str, Any]", value)
+                    return members if self.kind == "form" or members.keys() == fields.keys() else answer
         return answer
 
     def elicitation(self, era: str) -> Schema | None:
@@ -84,11 +82,8 @@ class Form:
         if self.calls_back:
             return None
         shown = {"title": "Yes"} if self.url is None else {"title": "It is done", "default": True}
-        return {
-            "type": "object",
-            "properties": {_CONFIRMED: {"type": "boolean", **shown}},
-            "required": [_CONFIRMED],
-        }
+        field = {"type": "boolean", **shown}
+        return {"type": "object", "properties": {_CONFIRMED: field}, "required": [_CONFIRMED]}
 
     def elicited(self, content: Mapping[str, Any]) -> Any:
         """The answer for `read` in what the person entered into a form of `elicitation`."""
@@ -155,11 +150,7 @@ def _url_form(wait: WaitFor[Any]) -> Form | None:
             raise _refusal([f"{_ANSWER}: only the page itself says that it is done: open {wait.address}"])
         return done
 
-    once = (
-        "The page itself says when it is done; to wait for that,"
-        if wait.calls_back
-        else "Once they say that it is done,"
-    )
+    once = "The page itself says when it is done; to wait for that," if wait.calls_back else _ONCE
     ask = f"Show the person this address, which they open themselves: {wait.address} {once}"
     put = "Put true in place of null, or false if they refuse."
     return Form("url", {"type": "boolean"}, read, ask, put, url=wait.address, calls_back=wait.calls_back)
@@ -274,11 +265,11 @@ class FormField:
     choices: tuple[FieldChoice, ...] = ()
     group: str = ""
     """The object that it is a field of, if that stands in the answer."""
-    required: bool = field(init=False)
-    """Whether the person has to fill it in."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "required", self.needed and not self.nullable)
+    @property
+    def required(self) -> bool:
+        """Whether the person has to fill it in."""
+        return self.needed and not self.nullable
 
     @property
     def secret(self) -> bool:
@@ -299,8 +290,7 @@ class FormField:
         if kind == "integer" and "exclusiveMaximum" in schema:
             shown["maximum"] = ceil(schema["exclusiveMaximum"]) - 1
         if self.choices:
-            # Titles that came in the older keyword are shown in it: clients of all versions know it.
-            shown |= self._shown_choices(titled=titled and not (kind == "string" and "enumNames" in schema))
+            shown |= self._shown_choices(titled=titled)
         elif schema.get("format") in _FORMATS:
             shown["format"] = schema["format"]
         if default is not None and (titled or kind == "boolean"):
@@ -321,7 +311,8 @@ class FormField:
             raise _CannotBeShownError
         if all(each.title == each.text for each in self.choices):
             return {"items": {"type": "string", "enum": texts}} if several else {"enum": texts}
-        if not titled:
+        # Titles that came in the older keyword are shown in it: clients of all versions know it.
+        if not titled or ("enumNames" in self.schema and not several):
             return {"enum": texts, "enumNames": [each.title for each in self.choices]}
         options = [{"const": each.text, "title": each.title} for each in self.choices]
         return {"items": {"anyOf": options}} if several else {"oneOf": options}
@@ -344,7 +335,7 @@ class FormField:
                 return chosen if default is not None and None not in chosen else None
             return texts.get(_as_json(default))
         kind = str(self.schema.get("type"))
-        fits = isinstance(default, _DEFAULTS.get(kind, (object,))) and (kind == "boolean") == isinstance(default, bool)
+        fits = isinstance(default, _DEFAULTS.get(kind, object)) and (kind == "boolean") == isinstance(default, bool)
         return default if fits else None
 
     @property
@@ -456,32 +447,28 @@ def _field(name: str, given: Schema, *, needed: bool, whole: bool) -> FormField:
     schema, nullable = _without_null(given)
     made = FormField(name, schema, needed, nullable)
     try:
-        items = _items(schema)
-        choices = tuple(_choices(schema if items is None else items))
+        kind, choices = _kind_and_choices(made)
     except _CannotBeShownError:
         if whole:
             return made
         raise
-    distinct = len({each.text for each in choices}) == len(choices)
-    has_kind = bool(choices) or str(schema.get("type")) in _DEFAULTS
-    if made.secret or not distinct or not has_kind:  # the specification forbids asking for secrets in a form
-        if whole:
-            return made
-        raise _CannotBeShownError
-    kind = ("string" if items is None else "array") if choices else schema["type"]
     return replace(made, schema={**schema, "type": kind}, choices=choices)
 
 
-def _items(schema: Schema) -> Schema | None:
-    """The schema of the items of an array; None where a schema is of none."""
-    if schema.get("type") != "array":
-        return None
-    if "prefixItems" in schema or not isinstance(schema.get("items"), dict):
+def _kind_and_choices(field: FormField) -> tuple[str, tuple[FieldChoice, ...]]:
+    schema, has_null = field.schema, False
+    several = schema.get("type") == "array"
+    if several:
+        if "prefixItems" in schema or not isinstance(schema.get("items"), dict):
+            raise _CannotBeShownError
+        schema, has_null = _without_null(schema["items"])
+    choices = tuple(_choices(schema))
+    distinct = len({each.text for each in choices}) == len(choices)
+    kind = ("array" if several else "string") if choices else str(field.schema.get("type"))
+    # The specification forbids asking for secrets in a form.
+    if has_null or field.secret or not distinct or not (choices or kind in _DEFAULTS):
         raise _CannotBeShownError
-    items, nullable = _without_null(schema["items"])
-    if nullable:
-        raise _CannotBeShownError
-    return items
+    return kind, choices
 
 
 def _without_null(schema: Schema) -> tuple[Schema, bool]:
@@ -499,39 +486,36 @@ def _without_null(schema: Schema) -> tuple[Schema, bool]:
             nullable = nullable or len(members) < len(schema[key])
             beside = {name: value for name, value in schema.items() if name != key}
             # The one option of a choice stays an option, which has a title of its own.
-            only = members[0] if len(members) == 1 and "const" not in members[0] else _text(members)
+            only = members[0] if len(members) == 1 and "const" not in members[0] else None
+            kinds = {str(each.get("type")): each for each in members if not {"enum", "const"} & each.keys()}
+            if len(members) == len(kinds) and kinds.keys() == {"number", "string"}:
+                only = kinds["string"]  # a Decimal, of which the text is exact
             schema = {**beside, key: members} if only is None else {**only, **beside}
     return schema, nullable
-
-
-def _text(members: Sequence[Schema]) -> Schema | None:
-    """The text in the two ways in which a Decimal may be given, of which it is the exact one; None for others."""
-    by_type = {str(each.get("type")): each for each in members if "enum" not in each and "const" not in each}
-    return by_type["string"] if by_type.keys() == {"number", "string"} and len(members) == len(by_type) else None
 
 
 def _choices(schema: Schema) -> Iterator[FieldChoice]:
     """What can be chosen; nothing for a schema that is no choice. Raises `_CannotBeShownError`."""
     members = [each for key in _COMBINATORS for each in schema.get(key, ())]
+    values: Sequence[object] = schema.get("enum", ())
     if "const" in schema:
-        yield _choice(schema["const"], None)
-    elif "enum" in schema:
+        values, titles = [schema["const"]], [None]
+    else:
         named = {_as_json(each["const"]): each.get("title") for each in members if "const" in each}
         # Servers of older revisions have titles in `enumNames`.
-        titles: Sequence[object] = schema.get("enumNames") or [named.get(_as_json(each)) for each in schema["enum"]]
-        yield from map(_choice, schema["enum"], titles)
-    else:
-        for member in members:
-            if not {"const", "enum"} & member.keys():
-                raise _CannotBeShownError
-            yield from [_choice(member["const"], member.get("title"))] if "const" in member else _choices(member)
-
-
-def _choice(value: object, title: object) -> FieldChoice:
-    if isinstance(value, dict | list):
-        raise _CannotBeShownError
-    text = value if isinstance(value, str) else _as_json(value)
-    return FieldChoice(text, value, title if isinstance(title, str) else text)
+        titles: Sequence[object] = schema.get("enumNames") or [named.get(_as_json(each)) for each in values]
+    for value, title in zip(values, titles, strict=False):
+        if isinstance(value, dict | list):
+            raise _CannotBeShownError
+        text = value if isinstance(value, str) else _as_json(value)
+        yield FieldChoice(text, value, title if isinstance(title, str) else text)
+    for member in () if values else members:
+        if "const" in member:
+            yield from _choices({"enum": [member["const"]], "enumNames": [member.get("title")]})
+        elif "enum" in member:
+            yield from _choices(member)
+        else:
+            raise _CannotBeShownError
 
 
 def _as_json(value: object) -> str:

@@ -1,15 +1,16 @@
 """Goals and chatbots as MCP tools and prompts: which are published, under which names, and what a call starts.
 
-First it is decided what the goals of a platform offer (`Offer`, `Refusal`, `UnreadableGoal`), then a tool is made for
-each offer. All of it is immutable data, made at publication; `doors.mcp` runs it. One goal tool may stand for several
-goals of one agent that share a published name and an output type. How long a call waits, and whether its process
-outlives it (`CallPolicy`), depends on the goals alone: a later call with the handle of a process has the policy of the
-first call. A call of a chatbot is one turn of a conversation. A prompt is picked by a person from a menu and filled in;
-the model gets one message.
+First it is decided what the goals of a platform offer (`Offer`, `Refusal`), then a tool is made for each offer. All of
+it is immutable data, made at publication; `doors.mcp` runs it. One goal tool may stand for several goals of one agent
+that share a published name and an output type. How long a call waits, and whether its process outlives it
+(`CallPolicy`), depends on the goals alone: a later call with the handle of a process has the policy of the first call.
+A call of a chatbot is one turn of a conversation. A prompt is picked by a person from a menu and filled in; the model
+gets one message.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final, cast
@@ -23,8 +24,7 @@ from goalport.base.errors import BadInput
 from goalport.base.words import corrections, type_label, type_name
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import AgentProcess, asks_models
-from goalport.server.publish.exported_tools import FunctionTool, annotations_of
-from goalport.server.publish.faults import Fault, read_or_fault
+from goalport.server.publish.exported_tools import Fault, FunctionTool, annotations_of, read_or_fault
 from goalport.server.publish.handle import CHAT_HANDLE, HANDLE, LARGE, with_alternatives
 from goalport.server.publish.output import ChatReply, OutputFormat, chat_tool_name
 from goalport.server.publish.portability import snake_identifier
@@ -64,27 +64,8 @@ class Refusal:
     goal: Goal
     agent: Agent
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadableGoal:
-    """A goal whose export or types cannot be read, and why."""
-
-    goal: Goal
-    agent: Agent
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class _StartingPoint:
-    """One set of types that a goal can be started from."""
-
-    goal: Goal
-    group: tuple[str, str]
-    """The published name and the output type: goals of one agent that share both become one tool."""
-    starts: tuple[object, ...]
-    kind: str
-    """The start types as part of a name."""
+    unreadable: bool = False
+    """Whether its export or its types cannot be read, which is a mistake."""
 
 
 def published_name(agent: Agent, goal: Goal) -> str:
@@ -98,56 +79,51 @@ def start_sets(platform: AgentPlatform, goal: Goal) -> tuple[tuple[object, ...],
     return tuple((kind,) for kind in dict.fromkeys(types)) if goal.export.starting_input_types else (tuple(types),)
 
 
-def offers_of(platform: AgentPlatform) -> Iterator[Offer | Refusal | UnreadableGoal]:
-    """The offers, refusals and unreadable goals of every agent, in the order of declaration."""
+def offers_of(platform: AgentPlatform) -> Iterator[Offer | Refusal]:
+    """The offers and refusals of every agent, in the order of declaration."""
     for agent in platform.agents:
-        groups: dict[tuple[str, str], list[_StartingPoint]] = {}
+        # Goals of one agent that share a published name and an output type become one tool for each set of start types.
+        groups: dict[tuple[str, str], dict[tuple[object, ...], list[tuple[Goal, str]]]] = {}
         for goal in agent.goals:
-            match read_or_fault(partial(_starting_points, platform, agent, goal)):
+            match read_or_fault(partial(_starts, platform, agent, goal)):
                 case Fault(reason):
-                    yield UnreadableGoal(goal, agent, reason)
-                case points:
-                    yield from (each for each in points if isinstance(each, Refusal))
-                    for point in (each for each in points if isinstance(each, _StartingPoint)):
-                        groups.setdefault(point.group, []).append(point)
-        if groups:
-            may_ask = any(_may_ask(platform, each) for each in platform.agents.scope(agent).actions.values())
-            asks = asks_models(agent)
-            for points in groups.values():
-                yield from _offers(agent, points, may_ask=may_ask, asks_models=asks)
+                    yield Refusal(goal, agent, reason, unreadable=True)
+                case (group, starts, refusals):
+                    yield from refusals
+                    for each, kind in starts.items():
+                        groups.setdefault(group, {}).setdefault(each, []).append((goal, kind))
+        if not groups:
+            continue
+        may_ask = any(_may_ask(platform, each) for each in platform.agents.scope(agent).actions.values())
+        asks = asks_models(agent)
+        for (name, _), together in groups.items():
+            for number, (starts, found) in enumerate(together.items()):
+                own = name if number == 0 else f"{name}_from_{snake_identifier(found[0][1]) or 'nothing'}"
+                prefix = f"From {' and '.join(map(type_name, starts)) or 'nothing'}: " if len(together) > 1 else ""
+                yield Offer(own, agent, tuple(goal for goal, _ in found), starts, prefix, may_ask, asks)
 
 
-def _starting_points(platform: AgentPlatform, agent: Agent, goal: Goal) -> list[_StartingPoint | Refusal]:
-    """The starting points of a goal, and a refusal for each that does not work. Raises what the goal's types raise."""
+def _starts(
+    platform: AgentPlatform, agent: Agent, goal: Goal
+) -> tuple[tuple[str, str], Mapping[tuple[object, ...], str], Sequence[Refusal]]:
+    """The published name and the output type of a goal, the sets of types that start it, and what refuses the others.
+
+    With each set it comes as a part of a name. Raises what the goal's types raise.
+    """
     if not goal.export.remote:
-        return [Refusal(goal, agent, "it is not remote; Export(remote=True) publishes it")]
-    name = published_name(agent, goal)
-    points: list[_StartingPoint | Refusal] = []
+        return ("", ""), {}, [Refusal(goal, agent, "it is not remote; Export(remote=True) publishes it")]
+    found, refusals = dict[tuple[object, ...], str](), list[Refusal]()
     helped = platform.agents.scope(agent).may_help_itself
     for starts in start_sets(platform, goal):
         explanation = platform.explain(goal, starts)
         if explanation.plan is not None or explanation.lacks_only_groups or helped:
-            hash(starts)  # raises TypeError here, where it becomes a problem of this goal alone
-            kind = "_".join(map(type_label, starts))
-            points.append(_StartingPoint(goal, (name, repr(goal.output)), starts, kind))
+            # Raises TypeError here for types that cannot be hashed, where it becomes a problem of this goal alone.
+            found[starts] = "_".join(map(type_label, starts))
         else:
             where = f"from {' and '.join(map(type_name, starts))} " if starts else ""
             reason = " ".join([explanation.summary(), *explanation.notes])
-            points.append(Refusal(goal, agent, f"{where}it cannot be reached. {reason}"))
-    return points
-
-
-def _offers(agent: Agent, points: Sequence[_StartingPoint], *, may_ask: bool, asks_models: bool) -> Iterator[Offer]:
-    """The offers for the goals of one group: one for each set of start types."""
-    together: dict[tuple[object, ...], list[_StartingPoint]] = {}
-    for point in points:
-        together.setdefault(point.starts, []).append(point)
-    for number, same in enumerate(together.values()):
-        name, kind = same[0].group[0], same[0].kind
-        goals = tuple(point.goal for point in same)
-        own = name if number == 0 else f"{name}_from_{snake_identifier(kind) or 'nothing'}"
-        prefix = f"From {' and '.join(map(type_name, same[0].starts)) or 'nothing'}: " if len(together) > 1 else ""
-        yield Offer(own, agent, goals, same[0].starts, prefix, may_ask, asks_models)
+            refusals.append(Refusal(goal, agent, f"{where}it cannot be reached. {reason}"))
+    return (published_name(agent, goal), repr(goal.output)), found, refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,16 +359,14 @@ class GoalPrompt:
 
     def options(self, argument: str) -> list[str]:
         """The values of an argument that is an enum, a constant or a boolean; empty for other types."""
-        return list(_options(self._field(argument)))
+        return [value for each in _members(self._field(argument)) for value in _values(each)]
 
     def _parsed(self, name: str, text: str) -> object:
         """The text itself where the field takes a string or the text is not JSON, else the value of the JSON."""
-        if "string" in _types(self._field(name)):
-            return text
-        try:
-            return cast("object", from_json(text))
-        except ValueError:
-            return text
+        if "string" not in _types(self._field(name)):
+            with suppress(ValueError):
+                return cast("object", from_json(text))
+        return text
 
     def _field(self, name: str) -> Mapping[str, Any]:
         return self.goal.arguments.schema.get("properties", {}).get(name, {})
@@ -404,22 +378,27 @@ def _described(name: str, schema: Mapping[str, Any]) -> str:
     return text if kinds <= {"string"} else f"{text} ({' or '.join(sorted(kinds))} as JSON)"
 
 
+def _members(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A schema, and the members of its unions."""
+    yield schema
+    for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+        yield from _members(each)
+
+
 def _types(schema: Mapping[str, Any]) -> set[str]:
-    if "enum" in schema or "const" in schema:
-        values = schema.get("enum", [schema.get("const")])
-        return {
-            "string" if isinstance(each, str) else "boolean" if isinstance(each, bool) else "number" for each in values
-        }
-    alternatives = [each for key in ("anyOf", "oneOf") for each in schema.get(key, ())]
-    kinds = schema.get("type", [])
-    return {*([kinds] if isinstance(kinds, str) else kinds), *(kind for each in alternatives for kind in _types(each))}
+    kinds: set[str] = set()
+    for each in _members(schema):
+        if "enum" in each or "const" in each:
+            for value in each.get("enum", [each.get("const")]):
+                kinds.add("string" if isinstance(value, str) else "boolean" if isinstance(value, bool) else "number")
+        else:
+            kind = each.get("type", [])
+            kinds |= {kind} if isinstance(kind, str) else {*kind}
+    return kinds
 
 
-def _options(schema: Mapping[str, Any]) -> Iterator[str]:
+def _values(schema: Mapping[str, Any]) -> Iterator[str]:
     for value in schema.get("enum", [schema["const"]] if "const" in schema else []):
         yield value if isinstance(value, str) else json.dumps(value)
     if schema.get("type") == "boolean":
         yield from ("true", "false")
-    for key in ("anyOf", "oneOf"):
-        for each in schema.get(key, ()):
-            yield from _options(each)

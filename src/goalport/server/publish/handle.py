@@ -1,7 +1,7 @@
 """What a caller gets in place of a result, and the companion tools by which it goes on from there.
 
 The handle of an unfinished process and the link to a large result name the process and the next call of a companion
-tool, which follows, answers or ends a process, or reads its result. `doors.mcp.companion_calls` carries these out, and
+tool, which follows, answers or ends a process, or reads its result. `doors.mcp.calls` carries these out, and
 `answers` has the texts. A companion tool is published when some goal may answer with a handle or with a link. It
 publishes no output schema, since it answers with the output of any goal.
 """

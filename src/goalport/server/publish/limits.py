@@ -236,13 +236,11 @@ class Limits:
 class Place:
     """The place of one call among those that are answered at once; while a call waits for a person, it has none."""
 
-    __slots__ = ("_calls", "_counted", "_queue", "_who", "held", "progress")
+    __slots__ = ("_calls", "_counted", "_queue", "_who", "held")
 
     def __init__(self, queue: FairQueue | None, calls: "Counter[Who] | None", who: Who) -> None:
         self.held = queue is None or queue.take(who)
         """Whether the call has its place; without it, it has to wait."""
-        self.progress = 0.0
-        """What the client was told of progress while the call waited: what follows has to be more."""
         self._queue, self._calls, self._who = queue, calls, who
         self._counted = False
         self._count()

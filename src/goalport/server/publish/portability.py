@@ -61,17 +61,35 @@ def portable(schema: Mapping[str, Any]) -> Schema:
     A schema that would be too large then keeps all its `$ref`s.
     """
     definitions = cast("Mapping[str, Schema]", schema.get("$defs", {}))
-    recursive = {name for name in definitions if name in _reachable(name, definitions)}
+    recursive = {name for name in definitions if _reaches_itself(name, definitions)}
     root, _ = split_definitions(schema)
-    if _inlined_size(root, definitions, recursive) > _MOST_INLINED:
+    sizes: dict[str, int] = {}
+
+    def size(of: Schema) -> int:
+        """How many schemas there would be with every `$ref` inlined that is not recursive."""
+        total = 0
+        for node in nodes(of):
+            target = _target(node)
+            if target in definitions and target not in recursive:
+                if target not in sizes:
+                    sizes[target] = size(definitions[target])
+                total += sizes[target]
+            total += 1
+        return total
+
+    def inlined(of: Schema) -> Schema:
+        target = _target(of)
+        if target in definitions and target not in recursive:
+            beside = {key: value for key, value in of.items() if key != "$ref"}
+            return inlined({**definitions[target], **beside})
+        written = mapped({key: value for key, value in of.items() if key not in _DECORATION}, inlined)
+        return with_items(written) if written.get("type") == "array" else written
+
+    if size(root) + sum(size(definitions[each]) for each in recursive) > _MOST_INLINED:
         recursive = set(definitions)
-    if _target(root) in recursive:
-        root = dict(definitions[_target(root)])
-    written = _inlined(root, definitions, recursive)
-    if recursive:
-        kept = {name: _inlined(definitions[name], definitions, recursive) for name in sorted(recursive)}
-        return {**written, "$defs": kept}
-    return written
+    written = inlined(dict(definitions[_target(root)]) if _target(root) in recursive else root)
+    kept = {name: inlined(definitions[name]) for name in sorted(recursive)}
+    return {**written, "$defs": kept} if kept else written
 
 
 def is_object(schema: Mapping[str, Any]) -> bool:
@@ -104,45 +122,15 @@ def _target(schema: Mapping[str, Any]) -> str:
     return reference.removeprefix(DEFINITIONS) if isinstance(reference, str) else ""
 
 
-def _reachable(name: str, definitions: Mapping[str, Schema]) -> set[str]:
-    found: set[str] = set()
-    waiting = [name]
+def _reaches_itself(name: str, definitions: Mapping[str, Schema]) -> bool:
+    found, waiting = set[str](), [name]
     while waiting:
         for node in nodes(definitions[waiting.pop()]):
             target = _target(node)
             if target in definitions and target not in found:
                 found.add(target)
                 waiting.append(target)
-    return found
-
-
-def _inlined_size(root: Schema, definitions: Mapping[str, Schema], recursive: set[str]) -> int:
-    """How many schemas there would be with every `$ref` inlined that is not recursive."""
-    sizes: dict[str, int] = {}
-
-    def size(schema: Schema) -> int:
-        total = 0
-        for node in nodes(schema):
-            target = _target(node)
-            if target in definitions and target not in recursive:
-                if target not in sizes:
-                    sizes[target] = size(definitions[target])
-                total += sizes[target]
-            total += 1
-        return total
-
-    return size(root) + sum(size(definitions[each]) for each in recursive)
-
-
-def _inlined(schema: Schema, definitions: Mapping[str, Schema], recursive: set[str]) -> Schema:
-    target = _target(schema)
-    if target in definitions and target not in recursive:
-        beside = {key: value for key, value in schema.items() if key != "$ref"}
-        return _inlined({**definitions[target], **beside}, definitions, recursive)
-
-    shown = {key: value for key, value in schema.items() if key not in _DECORATION}
-    written = mapped(shown, lambda inner: _inlined(inner, definitions, recursive))
-    return with_items(written) if written.get("type") == "array" else written
+    return name in found
 
 
 def mapped(schema: Mapping[str, Any], change: Callable[[Schema], Schema]) -> Schema:
@@ -163,8 +151,7 @@ def mapped(schema: Mapping[str, Any], change: Callable[[Schema], Schema]) -> Sch
 
 def warnings_of_tool(tool: Tool) -> list[str]:
     """One sentence for each property of the tool that some client drops, cuts or rejects."""
-    flaws = (*_flaws_of_texts(tool), *_flaws_of_input(tool.input_schema), *_flaws_of_output(tool.output_schema))
-    return [f"{tool.name}: {each}" for each in flaws]
+    return [f"{tool.name}: {each}" for each in _flaws(tool, tool.input_schema, tool.output_schema)]
 
 
 def warnings_of_list(tools: Sequence[Tool]) -> list[str]:
@@ -185,7 +172,7 @@ def without_hints(tools: Iterable[Tool]) -> Iterator[str]:
         )
 
 
-def _flaws_of_texts(tool: Tool) -> Iterator[str]:
+def _flaws(tool: Tool, given: Schema, output: Schema | None) -> Iterator[str]:
     if len(tool.name) > _LONGEST_SAFE_NAME:
         yield (
             f"the name has {len(tool.name)} characters; Cursor drops tools whose server's and own name exceed 60"
@@ -195,32 +182,17 @@ def _flaws_of_texts(tool: Tool) -> Iterator[str]:
         yield "it has no description, so a model cannot know when to call it."
     elif len(tool.description) > _LONGEST_DESCRIPTION:
         yield f"the description has {len(tool.description)} characters; the OpenAI API takes 1,024. Keep below 1,000."
-
-
-def _flaws_of_input(schema: Schema) -> Iterator[str]:
-    if schema.get("type") != "object":
+    if given.get("type") != "object":
         yield "the root of its input schema is no object; no client takes that."
-    for combinator in sorted({"anyOf", "oneOf", "allOf"} & schema.keys()):
+    for combinator in sorted({"anyOf", "oneOf", "allOf"} & given.keys()):
         yield f"{combinator} is at the root of its input schema; the Anthropic API rejects it, Claude Code drops it."
-    if any("$ref" in node for node in nodes(schema)):
+    if any("$ref" in node for node in nodes(given)):
         yield "its input schema refers to itself ($ref); Copilot CLI and LM Studio show models a hole there."
-    yield from _flaws_of_arrays("input", schema)
-    for node in nodes(schema):
-        for name in node.get("properties", {}):
-            if not _PROPERTY.fullmatch(name):
-                yield f"the property {name!r} of its input is refused by the Anthropic API ({_PROPERTY.pattern})."
-
-
-def _flaws_of_output(schema: Schema | None) -> Iterator[str]:
-    if schema is not None:
-        yield from _flaws_of_arrays("output", schema)
-        if schema.get("type") != "object":
-            yield (
-                "the root of its output schema is no object; the TypeScript SDK 1.x then rejects the whole list of"
-                " tools."
-            )
-
-
-def _flaws_of_arrays(which: str, schema: Schema) -> Iterator[str]:
-    if any(node.get("type") == "array" and "items" not in node for node in nodes(schema)):
-        yield f"an array in its {which} schema has no items; VS Code and the OpenAI API refuse the tool."
+    for which, schema in (("input", given), ("output", output or {})):
+        if any(node.get("type") == "array" and "items" not in node for node in nodes(schema)):
+            yield f"an array in its {which} schema has no items; VS Code and the OpenAI API refuse the tool."
+    for name in (name for node in nodes(given) for name in node.get("properties", {})):
+        if not _PROPERTY.fullmatch(name):
+            yield f"the property {name!r} of its input is refused by the Anthropic API ({_PROPERTY.pattern})."
+    if output is not None and output.get("type") != "object":
+        yield "the root of its output schema is no object; the TypeScript SDK 1.x then rejects the whole list of tools."

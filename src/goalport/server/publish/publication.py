@@ -18,6 +18,7 @@ from goalport.agents.domain import Agent, ChatbotMark, Export, Goal
 from goalport.base.caller import EVERY_SCOPE, Caller
 from goalport.runtime.platform import AgentPlatform
 from goalport.server.publish.exported_tools import (
+    Fault,
     FunctionTool,
     GroupTools,
     PublishedGroups,
@@ -29,15 +30,14 @@ from goalport.server.publish.exported_tools import (
     exported_groups,
     passed_on,
     publish_groups,
+    read_or_fault,
 )
-from goalport.server.publish.faults import Fault, read_or_fault
 from goalport.server.publish.goal_tools import (
     ChatTool,
     GoalPrompt,
     GoalTool,
     Offer,
     Refusal,
-    UnreadableGoal,
     is_tool,
     offers_of,
 )
@@ -231,7 +231,7 @@ def publish(
         prompt_list=_sorted((each.prompt for each in prompts.values()), lambda each: each.name),
         resource_list=_sorted(listed, lambda each: each.uri),
         template_list=_sorted(shown, lambda each: each.uri_template),
-        refusals=tuple(each for each in offered if isinstance(each, Refusal)),
+        refusals=tuple(each for each in offered if isinstance(each, Refusal) and not each.unreadable),
         problems=tuple(problems),
         warnings=tuple(_warnings(platform, published)),
         scopes=ScopesOfPublished(ScopeRules.of(settings.auth)),
@@ -289,21 +289,19 @@ def _sorted(entries: Iterable[T], key: Callable[[T], str]) -> tuple[T, ...]:
     return tuple(sorted(entries, key=key))
 
 
-def _goals(offered: Iterable[Offer | Refusal | UnreadableGoal], problems: list[str]) -> Iterator[_Candidate]:
-    for offer in offered:
-        match offer:
-            case Offer():
-                match read_or_fault(partial(GoalTool.of, offer)):
-                    case Fault(reason):
-                        owner, agent = offer.owner, offer.agent
-                    case tool:
-                        yield _Candidate(offer.name, f"the {offer.owner}", tool)
-                        continue
-            case UnreadableGoal(goal, agent, reason):
-                owner = f"goal {goal.name} of agent {agent.name}"
-            case Refusal():
+def _goals(offered: Iterable[Offer | Refusal], problems: list[str]) -> Iterator[_Candidate]:
+    for each in offered:
+        if isinstance(each, Offer):
+            owner, made = each.owner, read_or_fault(partial(GoalTool.of, each))
+            if not isinstance(made, Fault):
+                yield _Candidate(each.name, f"the {owner}", made)
                 continue
-        where = f" ({agent.source})" if agent.source else ""
+            reason = made.reason
+        elif each.unreadable:
+            owner, reason = f"goal {each.goal.name} of agent {each.agent.name}", each.reason
+        else:
+            continue
+        where = f" ({each.agent.source})" if each.agent.source else ""
         problems.append(
             f"The {owner} is not published: its export or its types{where} cannot be described in JSON. {reason}"
         )

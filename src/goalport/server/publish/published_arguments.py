@@ -32,13 +32,6 @@ Location = tuple[int | str, ...]
 """The names and numbers that lead to a part of a value, and for pydantic the names of unions' members too."""
 
 
-def extra_fields(error: ValidationError) -> Iterator[Location]:
-    """Where pydantic found fields that a class does not have."""
-    for each in error.errors(include_url=False, include_context=False, include_input=False):
-        if each["type"] in _EXTRA:
-            yield each["loc"]
-
-
 def unknown_fields(locations: Iterable[Location], schema: Schema, value: Mapping[str, Any]) -> Iterator[str]:
     """One line for each field at these places that the schema neither names nor allows.
 
@@ -162,8 +155,7 @@ class PublishedArguments:
         Raises `DeclarationError` for a type that cannot be read from JSON.
         """
         try:
-            fields = cls._by_fields(starts[0]) if len(starts) == 1 else None
-            return fields or cls.by_type(starts)
+            return (len(starts) == 1 and cls.by_fields(starts[0])) or cls.by_type(starts)
         except UNREADABLE as error:
             raise DeclarationError(
                 f"The input {' and '.join(map(type_name, starts))}",
@@ -175,7 +167,7 @@ class PublishedArguments:
     @classmethod
     def by_type(cls, starts: Sequence[object]) -> "PublishedArguments":
         """One argument for each of these start types, by the name of the type. Raises one of `UNREADABLE`."""
-        return cls._by_name({snake_identifier(type_label(start)): start for start in starts})
+        return cls.by_name({snake_identifier(type_label(start)): start for start in starts})
 
     @classmethod
     def of_tool(cls, tool: Tool) -> "PublishedArguments":
@@ -196,15 +188,12 @@ class PublishedArguments:
         try:
             hash(kind)
         except TypeError:
-            return cls._labelled(kind, otherwise)
-        return _kept_fields(kind, otherwise)
+            return _labelled.__wrapped__(kind, otherwise)
+        return _labelled(kind, otherwise)
 
     @classmethod
-    def _labelled(cls, kind: object, otherwise: str) -> "PublishedArguments":
-        return cls._by_fields(kind, LabelledSchema) or cls._by_name({otherwise: kind}, LabelledSchema)
-
-    @classmethod
-    def _by_fields(cls, kind: object, generator: type[PlainSchema] = PlainSchema) -> "PublishedArguments | None":
+    def by_fields(cls, kind: object, generator: type[PlainSchema] = PlainSchema) -> "PublishedArguments | None":
+        """The fields of a type as arguments; None if it is no object in JSON."""
         adapter: TypeAdapter[object] = TypeAdapter(cast("type", kind))
         schema = _input_schema(kind, portable(adapter.json_schema(schema_generator=generator)))
         if not is_object(schema):
@@ -216,7 +205,8 @@ class PublishedArguments:
         return cls(schema, parse, (kind,), _hidden_fields(kind))
 
     @classmethod
-    def _by_name(cls, starts: Mapping[str, object], generator: type[PlainSchema] = PlainSchema) -> "PublishedArguments":
+    def by_name(cls, starts: Mapping[str, object], generator: type[PlainSchema] = PlainSchema) -> "PublishedArguments":
+        """One argument for each of these types."""
         # A TypedDict and not a model: a model forbids the names of its methods as names of arguments.
         fields: Any = TypedDict("Arguments", dict(starts))  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType]
         adapter = TypeAdapter[dict[str, object]](fields)
@@ -245,7 +235,9 @@ class PublishedArguments:
         except ValidationError as error:
             if error.error_count() > _MOST_ERRORS:
                 raise BadInput(corrections(self._refused(error, arguments))) from None
-            wrong.append(unknown_fields(extra_fields(error), self.schema, arguments))
+            found = error.errors(include_url=False, include_context=False, include_input=False)
+            extra = (each["loc"] for each in found if each["type"] in _EXTRA)
+            wrong.append(unknown_fields(extra, self.schema, arguments))
             try:
                 # With the rules of the classes, some of which may allow what was forbidden here.
                 objects = self._parse(arguments, None)
@@ -263,8 +255,9 @@ class PublishedArguments:
 
 
 @lru_cache(maxsize=256, typed=True)
-def _kept_fields(kind: object, otherwise: str) -> PublishedArguments:
-    return PublishedArguments._labelled(kind, otherwise)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+def _labelled(kind: object, otherwise: str) -> PublishedArguments:
+    by_fields = PublishedArguments.by_fields(kind, LabelledSchema)
+    return by_fields or PublishedArguments.by_name({otherwise: kind}, LabelledSchema)
 
 
 def _hidden_fields(start: object) -> tuple[Location, ...]:

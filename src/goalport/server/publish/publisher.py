@@ -18,7 +18,7 @@ from goalport.base.events import EventListener
 from goalport.runtime.chat import ChatbotMark, Turn, TurnResult
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.platform.runs import CANCELLED, IdempotentCall, Runs
-from goalport.runtime.process import AgentProcess
+from goalport.runtime.process import AgentProcess, Question
 from goalport.server.publish.calls import AuditTrail, Call, OpenCalls
 from goalport.server.publish.exported_tools import exported_groups
 from goalport.server.publish.goal_tools import GoalTool
@@ -82,6 +82,14 @@ class Publisher:
             before = self.publication.of_groups
             self.publication = await to_thread.run_sync(publish, self.platform, self.workspace, self.settings, before)
         await self._tell(*kinds)
+
+    async def answer(self, caller: Caller, question: Question, response: object = None, *, declined: str = "") -> None:
+        """Answer a question for a caller, or decline it with a reason, and note that in the audit log.
+
+        Raises what `AgentPlatform.answer` raises.
+        """
+        await self.platform.answer(question.process_id, question.id, response, declined=declined)
+        self.audit_trail.answered(caller, question, response, declined=bool(declined))
 
     @asynccontextmanager
     async def connected(self) -> AsyncGenerator[None]:

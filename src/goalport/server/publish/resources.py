@@ -26,7 +26,7 @@ from goalport.knowledge.references import LlmReference, refreshed
 from goalport.runtime.chat import Conversation, ConversationMessage, Conversations
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import ActionInvocation, AgentProcess, Question
-from goalport.server.publish.faults import Fault, read_or_fault
+from goalport.server.publish.exported_tools import Fault, read_or_fault
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.handle import OpenQuestion
 from goalport.server.publish.output import Pages

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.server.auth.guard import route_path
-from goalport.server.doors.mcp.transports.jsonrpc import replayed
+from goalport.server.doors.mcp.jsonrpc import replayed
 from goalport.server.web.problems import problem
 
 _WITH_CONNECTIONS: Final = ("1.0", "1.1")

@@ -31,8 +31,8 @@ from goalport.runtime.platform import CONFIG_FILE, REFERENCES_FILE, AgentPlatfor
 from goalport.server.auth import Access, Authentication
 from goalport.server.auth.authentication import stdio_grant
 from goalport.server.auth.current import granted
-from goalport.server.doors.mcp.transports.stdio import Stdio
-from goalport.server.publish.faults import logged
+from goalport.server.doors.mcp.stdio import Stdio
+from goalport.server.publish.calls import logged
 from goalport.server.publish.publication import publish
 from goalport.server.publish.publisher import Publisher
 from goalport.server.publish.report import further_lines, report_of

@@ -27,8 +27,7 @@ from goalport.base.errors import BadInput, HandedOver, StoreError, Unreadable
 from goalport.base.observe.spans import note_response, request_span
 from goalport.base.words import corrections, validation_problems
 from goalport.server.auth import Access, current_caller
-from goalport.server.publish.calls import Call
-from goalport.server.publish.faults import logged, unavailable_words
+from goalport.server.publish.calls import Call, logged, unavailable_words
 from goalport.server.publish.limits import LimitReached, Limits
 from goalport.server.publish.publication import Scopes
 from goalport.server.publish.publisher import Publisher

@@ -40,7 +40,7 @@ from goalport.server.doors.a2a.messages import Offers
 from goalport.server.doors.a2a.notifications import Config, Notice, Notifications
 from goalport.server.doors.a2a.received import WORK, Begun, Received, Work
 from goalport.server.doors.a2a.tasks import CANCELLED, TaskView, Update, has_ended, timestamp
-from goalport.server.publish.faults import logged, unavailable_words
+from goalport.server.publish.calls import logged, unavailable_words
 from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.limits import LimitReached
 from goalport.server.publish.publisher import note_turn, reader_left

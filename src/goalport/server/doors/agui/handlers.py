@@ -41,8 +41,7 @@ from goalport.base.words import cleaned, listed
 from goalport.runtime.chat import AgentProcessChatbot
 from goalport.server.auth import current_caller
 from goalport.server.doors.agui.runs import ChatRun, GoalRun, RunRefused, offer_problems, takes_front_end
-from goalport.server.publish.calls import Call
-from goalport.server.publish.faults import logged, unavailable_words
+from goalport.server.publish.calls import Call, logged, unavailable_words
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.limits import LimitReached
 from goalport.server.web.endpoint import AnswerStream, HttpDoor, OpenStreams, admitted, body_of, call_of, read

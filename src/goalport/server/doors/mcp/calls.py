@@ -1,43 +1,71 @@
 """`tools/call`: from a name and arguments to an answer.
 
-Failures become answers here: the caller's mistakes and the goal's failures are error results for the model; a bug is
-an error result with one sentence, and its traceback goes to the log.
+A call gets its place among those that are answered at once, or is refused by a limit. Failures become answers here: the
+caller's mistakes and the goal's failures are error results for the model; a bug is an error result with one sentence,
+and its traceback goes to the log.
+A call of a goal waits for its process. What is said to a chatbot is a turn of a conversation, which begins with its
+first call; turns of one conversation run one after another, so a call may have to wait for others. Its client may
+leave: the reply is finished and kept nevertheless, unless the chatbot is marked otherwise. The companion tools, which
+`publish.handle` declares, follow, answer or end a process, or read its result.
 """
 
 import logging
+from functools import partial
+from typing import Any, Final, NoReturn, assert_never
 
 from mcp.server.context import HandlerResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolRequestParams, InputRequiredResult
 
-from goalport.base.errors import BadInput, HandedOver, StoreError, UnknownName
+from goalport.base.errors import AlreadyAnswered, BadInput, HandedOver, StoreError, UnknownName
 from goalport.base.words import first_line
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import Turn
 from goalport.runtime.platform.runs import IDEMPOTENCY_KEY, IdempotentCall
 from goalport.runtime.platform.tool_agents import KEEPER, KeptResult
-from goalport.runtime.process import DirectCalls, Failed, Stuck, Terminated
+from goalport.runtime.process import AgentProcess, Completed, Failed, ProcessStatus, Question, Stuck, Terminated
 from goalport.server.auth import current_caller
-from goalport.server.doors.mcp.admission import GONE, Admission, limit_wire
-from goalport.server.doors.mcp.cancellations import ended_by
-from goalport.server.doors.mcp.chat_calls import call_chatbot
-from goalport.server.doors.mcp.companion_calls import call_companion
-from goalport.server.doors.mcp.elicitation import answer_when_settled, asks_client, call_asking, earlier_round
-from goalport.server.doors.mcp.progress_notifications import Observer, heartbeat
+from goalport.server.doors.mcp.elicitation import Round, answer_when_settled, asks_client, call_asking, earlier_round
+from goalport.server.doors.mcp.requests import CallContext, Observer, ended_by, reply_of_task
 from goalport.server.doors.mcp.scope_check import refuse_call
-from goalport.server.doors.mcp.state import CallContext, HandlerFailed, McpState
+from goalport.server.doors.mcp.state import HandlerFailed, McpState
 from goalport.server.doors.mcp.tasks import answer_or_task, gets_task
-from goalport.server.publish.answers import error_result, error_wire
-from goalport.server.publish.calls import Call
+from goalport.server.publish.answers import error_result, error_wire, reply_pages
+from goalport.server.publish.calls import Call, unavailable_words
 from goalport.server.publish.exported_tools import FunctionTool, RawTool
-from goalport.server.publish.faults import unavailable_words
-from goalport.server.publish.goal_tools import ChatTool, GoalTool
-from goalport.server.publish.handle import RESULT, Companion
+from goalport.server.publish.forms import form_of
+from goalport.server.publish.goal_tools import CallPolicy, ChatCall, ChatTool, GoalTool
+from goalport.server.publish.handle import (
+    ANSWER,
+    CANCEL,
+    RESULT,
+    STATUS,
+    AnswerCall,
+    CancelCall,
+    Companion,
+    LargeResult,
+    ResultCall,
+    StatusCall,
+)
 from goalport.server.publish.limits import LimitReached, Place
-from goalport.server.publish.output import Wire, WrittenResult, document_of
+from goalport.server.publish.output import (
+    ChatReply,
+    Pages,
+    Wire,
+    WrittenResult,
+    document_of,
+    done,
+    last_reply,
+    text_block,
+)
 from goalport.server.publish.publication import PublishedTool
-from goalport.server.publish.publisher import start_goal
+from goalport.server.publish.publisher import counted_turn, note_turn, start_goal
+from goalport.server.publish.turn_tasks import Task, said_once, session_of_process
 
 _log = logging.getLogger(__name__)
 _LONGEST_NAME = 100
+_GONE: Final = "Its caller went away."
+_BETWEEN_TURNS: Final = {ProcessStatus.RESTING, ProcessStatus.STUCK}
 
 
 async def call_tool(context: CallContext, params: CallToolRequestParams) -> HandlerResult | WrittenResult:
@@ -60,47 +88,80 @@ async def call_tool(context: CallContext, params: CallToolRequestParams) -> Hand
             call.status = "refused"
             _log.debug("%s was refused: %s", params.name, first_line(str(error).replace("\n", " ")))
             return error_wire(str(error))
-        except LimitReached as error:
+        except LimitReached as error:  # a model reads it and can try again later
             call.status = "refused"
-            return limit_wire(error)
+            meta: dict[str, Any] = {"goalport/limit": error.kind, "goalport/retryAfterSeconds": error.retry_seconds}
+            return {**error_wire(str(error)), "_meta": meta}
         except HandlerFailed as failure:
             call.status = "error"
             return error_wire(failure.message)
 
 
+class _Admission:
+    """A context in which a call has its place; it waits for its turn, and its client gets heartbeats meanwhile.
+
+    `begins`: the call begins something, and does not only go on with it. Raises `LimitReached`, `StoreError`, and
+    `BadInput` where the client leaves while the call waits. A generator would cost every call more than its place does.
+    """
+
+    __slots__ = ("_begins", "_context", "_place")
+
+    def __init__(self, context: CallContext, *, begins: bool) -> None:
+        self._context = context
+        self._begins = begins
+        self._place: Place | None = None
+
+    async def __aenter__(self) -> Place:
+        self._place = place = await self._context.state.publisher.limits.admit(current_caller(), begins=self._begins)
+        try:
+            if not place.held:
+                with self._context.waiting("waits for its turn"):
+                    await place.wait()
+        finally:
+            if not place.held:
+                place.leave()
+        if not place.held:
+            raise BadInput(_GONE)
+        return place
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._place is not None:
+            self._place.leave()
+
+
 async def _answer(
     context: CallContext, published: PublishedTool, params: CallToolRequestParams, call: Call
 ) -> HandlerResult | WrittenResult:
+    begins = params.request_state is None
     match published:
         case GoalTool():
-            async with Admission(context, begins=params.request_state is None) as place:
+            async with _Admission(context, begins=begins) as place:
                 return await _call_goal(context, published, params, call, place)
         case ChatTool():
-            async with Admission(context, begins=params.request_state is None) as place:
-                return await call_chatbot(context, published, params, call, place)
+            async with _Admission(context, begins=begins) as place:
+                return await _call_chatbot(context, published, params, call, place)
         case Companion():
-            return await call_companion(context, published, params, call)
+            return await _call_companion(context, published, params, call)
         case FunctionTool():
             state = context.state
-            site = DirectCalls(current_caller(), state.platform.processes.listeners)
-            async with Admission(context, begins=params.request_state is None) as place:
-                with heartbeat(context, place, params.name), ended_by(context.disconnect):
+            async with _Admission(context, begins=begins) as place:
+                with context.waiting(f"still at {params.name}"):
                     if asks_client(context, published):
                         wire = await call_asking(context, published, params, place)
                         if isinstance(wire, InputRequiredResult):
                             call.status = "waiting"
                             return wire
                     else:
-                        arguments = params.arguments or {}
-                        wire = await published.call(arguments, site, tells_errors=state.settings.show_errors)
+                        errors = state.settings.show_errors
+                        wire = await published.call(params.arguments or {}, state.site, tells_errors=errors)
                     call.status = "failed" if wire.get("isError") else "completed"
                     return state.answers.fitting(params.name, wire) or await _kept(state, published, wire)
         case RawTool():
-            async with Admission(context, begins=True):
+            async with _Admission(context, begins=True):
                 with ended_by(context.disconnect):
                     return await published.handler(context.sdk, params)
     call.status = "cancelled"
-    return error_wire(GONE)
+    return error_wire(_GONE)
 
 
 async def _kept(state: McpState, tool: FunctionTool, wire: Wire) -> WrittenResult:
@@ -109,29 +170,225 @@ async def _kept(state: McpState, tool: FunctionTool, wire: Wire) -> WrittenResul
     readable = isinstance(state.publication.tools.get(RESULT), Companion)
     if wire["isError"] or not (tool.exported.server and readable):
         return error_result(f"The result of {name} is larger than an answer may be. Ask for less.")
-    kept = KeptResult(document_of(wire))
-    process = await state.platform.run(KEEPER, kept, caller=current_caller())
+    process = await state.platform.run(KEEPER, KeptResult(document_of(wire)), caller=current_caller())
     return state.answers.link(name, process)
+
+
+def _idempotent(params: CallToolRequestParams, tool: str) -> IdempotentCall | None:
+    key = (params.meta or {}).get(IDEMPOTENCY_KEY)
+    return None if key is None else IdempotentCall.of(current_caller(), tool, key, params.arguments or {})
 
 
 async def _call_goal(
     context: CallContext, goal: GoalTool, params: CallToolRequestParams, call: Call, place: Place
 ) -> HandlerResult | WrittenResult:
-    state = context.state
-    earlier, as_task = earlier_round(params), context.sdk is not None and gets_task(context.sdk, goal.policy)
+    state, earlier = context.state, earlier_round(params)
+    as_task = gets_task(context.sdk, goal.policy)
     if earlier is None:
-        arguments, caller = params.arguments or {}, current_caller()
-        key = (params.meta or {}).get(IDEMPOTENCY_KEY)
-        once = None if key is None else IdempotentCall.of(caller, goal.tool.name, key, arguments)
-        objects = goal.arguments.begin(arguments)
-        process = await start_goal(state.publisher, goal, objects, caller, once=once, stored=as_task)
+        once, objects = _idempotent(params, goal.tool.name), goal.arguments.begin(params.arguments or {})
+        process = await start_goal(state.publisher, goal, objects, current_caller(), once=once, stored=as_task)
     else:
-        process = await state.known_process(earlier.process_id, current_caller())
+        process = await state.known_process(earlier.process_id)
     call.process = process
-    run = state.runs.of(process, detached=goal.policy.detached)
-    answering = answer_or_task if as_task else answer_when_settled
-    answer = await answering(Observer(context, process, run, place), goal.policy, earlier)
+    observer = Observer(context, process, goal.policy, place)
+    answer = await (answer_or_task(observer, earlier) if as_task else answer_when_settled(observer, earlier))
     outcome = process.outcome
     if isinstance(outcome, Stuck | Terminated) or (isinstance(outcome, Failed) and not outcome.caller_mistake):
         _log.warning("%s (process %s) %s: %s", goal.tool.name, process.id, outcome.status, outcome.reason)
     return answer
+
+
+async def _call_chatbot(
+    context: CallContext, chat: ChatTool, params: CallToolRequestParams, call: Call, place: Place
+) -> HandlerResult | WrittenResult:
+    state, earlier = context.state, earlier_round(params)
+    as_task = gets_task(context.sdk, chat.policy)
+
+    async def follow(task_id: str) -> Observer:
+        """Wait for the turn of an id that an earlier call has begun, or, without a message, for the one that runs."""
+        process_id, _, message_id = task_id.partition(":")
+        call.process = await state.known_process(process_id)
+        observer = await Observer.of(context, call.process, chat.policy, place)
+        observer.message_id = message_id
+        return observer
+
+    if earlier is None:
+        said = chat.read(params.arguments or {})
+        async with said_once(state.platform.store, _idempotent(params, params.name)) as once:
+            if once.earlier:
+                observer = await follow(once.earlier)
+                task = Task(observer.process, observer.message_id)
+                if not as_task and (reply := await reply_of_task(state, task)) is not None:
+                    return reply
+            else:
+                observer = await _begin_turn(context, chat, said, call, place)
+                once.begun = Task(observer.process, observer.message_id)
+    else:
+        observer = await follow(earlier.process_id)
+    answer = await (answer_or_task(observer, earlier) if as_task else answer_when_settled(observer, earlier))
+    if observer.result is not None:
+        note_turn(call, observer.result)
+    return answer
+
+
+async def _begin_turn(context: CallContext, chat: ChatTool, said: ChatCall, call: Call, place: Place) -> Observer:
+    """Begin a turn, once it is its turn in the conversation."""
+    state = context.state
+    unknown = BadInput(
+        f"There is no conversation {str(said.conversation_id)[:100]!r} with {chat.chatbot}, or it is not yours. Give"
+        " the conversationId of an earlier answer, or none to begin another conversation."
+    )
+    try:
+        chatbot = state.platform.chatbots.named(chat.chatbot)
+    except UnknownName as error:  # it was undeployed a moment ago
+        raise BadInput(str(error)) from None
+    if said.conversation_id:
+        session = await chatbot.find_session(said.conversation_id, current_caller())
+        if session is None:
+            raise unknown
+    else:
+        session = await chatbot.create_session(current_caller())
+    message, begun = UserMessage(said.message), list[Turn]()
+    with context.waiting("waits for its turn"):
+        try:
+            begun.append(await counted_turn(state.publisher.limits, call, partial(session.begin_turn, message)))
+        except LimitReached:
+            if not said.conversation_id:  # it was made for this call, and nobody knows its id
+                await state.platform.conversations.delete(session.conversation.id, call.caller)
+            raise
+        except UnknownName:  # it was deleted meanwhile
+            raise unknown from None
+    if not begun:
+        raise BadInput(_GONE)
+    observer = Observer(context, begun[0].process, chat.policy, place, session, begun[0])
+    observer.message_id = next((each.id for each in session.conversation.entries if each.message is message), "")
+    return observer
+
+
+async def _call_companion(
+    context: CallContext, companion: Companion, params: CallToolRequestParams, noted: Call
+) -> HandlerResult | WrittenResult:
+    """Answer a call of a companion tool. Raises `BadInput` for wrong arguments and an unknown process."""
+    (call,) = companion.arguments.read(params.arguments or {})
+    assert isinstance(call, StatusCall | AnswerCall | CancelCall | ResultCall)
+    state, earlier = context.state, earlier_round(params)
+    try:
+        process = await state.known_process(call.process_id)
+    except BadInput:
+        if isinstance(call, CancelCall) and await state.kill_unreadable(call.process_id):
+            return _stopped(call.process_id, ProcessStatus.KILLED)
+        raise
+    noted.process = process
+    try:
+        match call:
+            case StatusCall():
+                observer = await Observer.of(context, process, CallPolicy.of_process(process), watches=False)
+                return await answer_when_settled(observer, earlier, call.wait_seconds)
+            case AnswerCall():
+                async with _Admission(context, begins=False) as place:
+                    if earlier is None:
+                        earlier = await _take_answer(state, process, call)
+                    observer = await Observer.of(context, process, CallPolicy.of_process(process), place)
+                    return await answer_when_settled(observer, earlier)
+            case CancelCall():
+                return await _cancel(state, process)
+            case ResultCall():
+                return await _page(state, process, call.page)
+            case _:
+                assert_never(call)
+    except BadInput as refusal:
+        noted.status = "refused"
+        # The id of the process shows another goalport server that this error comes from a companion tool.
+        return {**error_wire(str(refusal)), "_meta": {"goalport/processId": process.id}}
+
+
+async def _take_answer(state: McpState, process: AgentProcess, call: AnswerCall) -> Round | None:
+    """Answer a question. A yes to open a page that calls back is no answer: the call waits for that page."""
+    question = _question(process, call.question_id)
+    form = form_of(question)
+    answer = form.sent(call.answer)
+    if form.calls_back and answer is True:
+        return Round(process.id, opened={question.id})
+    try:
+        await state.publisher.answer(current_caller(), question, form.read(answer))
+    except AlreadyAnswered:
+        _refuse_settled(process, question)
+    return None
+
+
+async def _cancel(state: McpState, process: AgentProcess) -> Wire:
+    if process.status.ended:
+        how = "is" if process.status is ProcessStatus.RESTING else "has ended already:"
+        raise BadInput(f"Process {process.id} {how} {process.status}. {_next_step(process)}")
+    await state.stop(process)
+    return _stopped(process.id, process.status)
+
+
+def _stopped(process_id: str, status: ProcessStatus) -> Wire:
+    after = "Its conversation goes on with the next message." if status in _BETWEEN_TURNS else "Nothing goes on."
+    text = f"Process {process_id} was stopped. {after}"
+    return done([text_block(text)], {"processId": process_id, "status": str(status), "questions": []})
+
+
+async def _page(state: McpState, process: AgentProcess, number: int) -> Wire:
+    result, most = None, state.settings.max_result_bytes
+    session = await session_of_process(state.platform, process, current_caller())
+    if session is None:
+        result = Pages.of(process, most)
+    elif reply := last_reply(session.conversation):
+        result = reply_pages(ChatReply.of(session.conversation, reply), most)
+    if result is None:
+        raise BadInput(f"Process {process.id} has no result to read. {_next_step(process)}")
+    if number > (last := len(result.pages)):
+        raise BadInput(f"The result of process {process.id} has the pages 1 to {last}; came {number}.")
+    more = f"For the next, {LargeResult(process.id, '', last).page_call(number + 1)}"
+    text = f"Page {number} of {last} of the result of process {process.id} ({result.media})."
+    text = f"{text} {'It is the last.' if number == last else more}"
+    wire = done([text_block(text), text_block(result.pages[number - 1])])
+    wire["_meta"] = {"goalport/processId": process.id, "goalport/page": number, "goalport/pages": last}
+    return wire
+
+
+def _question(process: AgentProcess, question_id: str | None) -> Question:
+    """The open question of this id. Raises `BadInput` for none, and for several without an id."""
+    opened = process.open_questions
+    if question_id is None:
+        if len(opened) == 1:
+            return opened[0]
+        if not opened:
+            raise BadInput(f"Process {process.id} asks nothing. {_next_step(process)}")
+        raise BadInput(
+            f"Process {process.id} asks several things. Give the questionId of the one you answer: {_named(process)}"
+        )
+    families = [process]
+    for each in families:  # and the processes that each has started
+        families += each.children
+    question = next((each for one in families for each in one.questions if each.id == question_id), None)
+    if question is None:
+        raise BadInput(f"Process {process.id} has asked no question {question_id[:100]!r}. {_next_step(process)}")
+    if question.status != "open":
+        _refuse_settled(process, question)
+    return question
+
+
+def _refuse_settled(process: AgentProcess, question: Question) -> NoReturn:
+    raise BadInput(
+        f"Question {question.id} is {question.status} already: the first answer counts. {_next_step(process)}"
+    )
+
+
+def _named(process: AgentProcess) -> str:
+    return "; ".join(f"{each.id}: {each.message}" for each in process.open_questions)
+
+
+def _next_step(process: AgentProcess) -> str:
+    """The state of a process, and which companion tool can be called next."""
+    if process.open_questions:
+        return f"It waits for an answer, which {ANSWER} gives, to {_named(process)}"
+    if process.outcome is None:
+        return f"It is running: {STATUS} tells how it goes on, {CANCEL} ends it."
+    if process.status is ProcessStatus.RESTING:
+        return "It goes on with the next message of its conversation."
+    if isinstance(process.outcome, Completed):
+        return f"It is done: {STATUS} gives its result."
+    return f"It has ended: {STATUS} says why. Nothing more can be answered."

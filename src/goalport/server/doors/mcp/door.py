@@ -1,24 +1,27 @@
 """The MCP server as a door (`site.app.Door`): all its HTTP transports, and how clients connect to them.
 
-A new HTTP transport is one file in `transports` and one entry of `TRANSPORTS`. The door neither listens nor mounts its
-routes; `site` does. `server` and `transports` are below.
+A new HTTP transport is one class and one entry of `TRANSPORTS`. The door neither listens nor mounts its routes; `site`
+does. `server` and `streamable_http` are below.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
-from starlette.responses import Response
+from mcp.server.runner import serve_dual_era_loop
+from mcp.server.sse import SseServerTransport
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from goalport.server.auth import Access
+from goalport.server.doors.mcp.jsonrpc import PostReader, error_response, refusal
+from goalport.server.doors.mcp.scope_check import guarded
 from goalport.server.doors.mcp.server import GoalServer, make_server
+from goalport.server.doors.mcp.sessions import Sessions
 from goalport.server.doors.mcp.state import McpState
-from goalport.server.doors.mcp.transports.jsonrpc import error_response, refusal
-from goalport.server.doors.mcp.transports.sessions import Sessions
-from goalport.server.doors.mcp.transports.sse import Sse
-from goalport.server.doors.mcp.transports.streamable_http import StreamableHttp
+from goalport.server.doors.mcp.streamable_http import StreamableHttp
 from goalport.server.publish.publisher import Publisher
 
 
@@ -30,8 +33,8 @@ class ServerTransport(Protocol):
     - It wraps the endpoint that takes POSTs in `jsonrpc.PostReader`, since the SDK gives no answer to an invalid
       message; and inside of that in `scope_check.guarded`.
     - Where a request waits for the answer of its call, it watches the connection as `streamable_http` does: it wraps
-      the SDK's app in `DisconnectMiddleware`, or makes a `Disconnect` by `new_disconnect` and notes it. Otherwise the
-      call runs on for nobody. A transport whose session ends with its stream, as `sse` has it, need not.
+      the SDK's app in `watching_disconnect`, or makes a `Disconnect` by `new_disconnect` and notes it. Otherwise the
+      call runs on for nobody. A transport whose session ends with its stream, as `Sse` has it, need not.
     - Of streams that are sessions, it has no more than `max_sessions`. It gives the SDK the limit `max_body_bytes`: its
       own is 4 MiB.
     """
@@ -49,6 +52,56 @@ class ServerTransport(Protocol):
     def running(self) -> AbstractAsyncContextManager[None]:
         """A context in which requests can be answered."""
         ...
+
+
+SSE_PATH: Final = "/sse"
+"""Where the stream of a session over SSE is, on which all answers of the session come."""
+_ONE_WORKER: Final = (
+    "This server has several workers, and the messages of a session over /sse could reach another worker than its"
+    " stream. Use /mcp, or serve with one worker (--workers 1)."
+)
+
+
+class Sse:
+    """HTTP with server-sent events: `/sse` and `/messages`, the transport of older clients.
+
+    A client keeps one event stream open for the messages of the server, and sends its own messages by POST.
+    """
+
+    def __init__(self, server: GoalServer, state: McpState) -> None:
+        settings = state.settings
+        self.title = f"SSE, for older clients{' (needs one worker)' if settings.worker_count > 1 else ''}"
+        self._sse = SseServerTransport("/messages/", max_request_body_size=settings.max_body_bytes)
+        self._server, self._state = server, state
+        self._open = 0
+        self.routes: Sequence[Route] = [
+            # Starlette takes a function of a request for an endpoint, and an instance of a class for an ASGI app.
+            Route(SSE_PATH, self, methods=["GET"]),
+            Route("/messages", PostReader(guarded(self._sse.handle_post_message, state))),
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one session, for as long as its stream is open."""
+        settings = self._state.settings
+        if settings.worker_count > 1:
+            await PlainTextResponse(_ONE_WORKER, HTTPStatus.NOT_IMPLEMENTED)(scope, receive, send)
+            return
+        if self._open >= settings.max_sessions:
+            await PlainTextResponse("Too many open sessions.", 503)(scope, receive, send)
+            return
+        self._open += 1
+        options = self._server.create_initialization_options()
+        try:
+            async with self._sse.connect_sse(scope, receive, send) as (incoming, outgoing):
+                await serve_dual_era_loop(
+                    self._server, incoming, outgoing, lifespan_state=self._state, init_options=options
+                )
+        finally:
+            self._open -= 1
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """A context that does nothing: a session lasts as long as its stream."""
+        return nullcontext()
 
 
 TRANSPORTS: Final[Sequence[Callable[[GoalServer, McpState], ServerTransport]]] = (StreamableHttp, Sse)

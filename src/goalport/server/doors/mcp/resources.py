@@ -11,9 +11,9 @@ import logging
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Generic, Literal, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast
 
 import anyio
 from mcp.server.context import HandlerResult, ServerRequestContext
@@ -90,23 +90,20 @@ def place_of(params: PaginatedRequestParams | None, kinds: Sequence[str]) -> tup
     return kind, place
 
 
-@dataclass(frozen=True)
-class Pagination(Generic[ListedT]):
-    """The pages of the lists of one kind: each begins after the last key of the one before."""
+def page_of(
+    kind: str,
+    entries: Sequence[ListedT],
+    key: Callable[[ListedT], str],
+    params: PaginatedRequestParams | None,
+    size: int,
+) -> tuple[list[ListedT], str | None]:
+    """A page of a list that is sorted by a unique key: at most `size` entries, and the cursor of the next page.
 
-    kind: str
-    key: Callable[[ListedT], str]
-    """The unique key of an entry; the list must be sorted by it."""
-
-    def page(
-        self, entries: Sequence[ListedT], params: PaginatedRequestParams | None, size: int
-    ) -> tuple[list[ListedT], str | None]:
-        """A page of at most `size` entries, and the cursor of the next. Raises `MCPError` for an invalid cursor."""
-        place = place_of(params, [self.kind])
-        rest = entries if place is None else [entry for entry in entries if self.key(entry) > place[1]]
-        if len(rest) <= size:
-            return list(rest), None
-        return list(rest[:size]), cursor_of(self.kind, self.key(rest[size - 1]))
+    It begins after the last key of the page before. Raises `MCPError` for an invalid cursor.
+    """
+    place = place_of(params, [kind])
+    rest = entries if place is None else [entry for entry in entries if key(entry) > place[1]]
+    return list(rest[:size]), None if len(rest) <= size else cursor_of(kind, key(rest[size - 1]))
 
 
 async def page_across(
@@ -134,20 +131,19 @@ async def page_across(
 
 
 _log = logging.getLogger(__name__)
-_RESOURCES: Final = Pagination[Resource]("resources", lambda listed: listed.uri)
-_PROVIDED: Final = "provided"
+_RESOURCES, _PROVIDED = "resources", "provided"
 
 
 async def list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
     """A page of the resources. Raises `MCPError` (-32602) for an invalid cursor."""
     state = context.lifespan_context
     size = state.settings.page_size
-    place = place_of(params, [_RESOURCES.kind, _PROVIDED])
+    place = place_of(params, [_RESOURCES, _PROVIDED])
     begin, found = "", list[Resource]()
     if place is not None and place[0] == _PROVIDED:
         begin = place[1]
     else:
-        found, cursor = _RESOURCES.page(state.publication.resource_list, params, size)
+        found, cursor = page_of(_RESOURCES, state.publication.resource_list, lambda each: each.uri, params, size)
         if cursor is not None:
             return ListResourcesResult(resources=found, next_cursor=cursor)
     provided, after = await page_across(state.publication.providers, begin, size - len(found), partial(_listed, state))
@@ -167,7 +163,7 @@ async def _listed(
     return [listed(each) for each in page.resources], page.after
 
 
-async def read_provided(state: McpState, uri: str) -> ReadResourceResult | None:
+async def _read_provided(state: McpState, uri: str) -> ReadResourceResult | None:
     """The contents at a URI that a provider has; None if it is not there for this caller. Raises `MCPError`."""
     for namespace, provider in state.publication.providers.items():
         if uri.startswith(namespace):
@@ -206,8 +202,7 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
     own = read_uri(uri)
     if own is not None:
         return await _read_own(state, uri, own)
-    provided = await read_provided(state, uri)
-    if provided is not None:
+    if (provided := await _read_provided(state, uri)) is not None:
         return provided
     for template in state.publication.templates:
         if template.matches(uri):
@@ -216,47 +211,43 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
 
 
 async def _read_own(state: McpState, uri: str, own: ResourceUri) -> ReadResourceResult:
+    shown = state.publication
     if own.goals:
-        shown = state.publication
-        goals = goals_view(shown.tools, state.platform.agents, shown.shows_goal)
-        return ReadResourceResult(contents=[_json(uri, goals)])
+        return _json(uri, goals_view(shown.tools, state.platform.agents, shown.shows_goal))
     if own.agent:
         try:
             agent = state.platform.agents.named(own.agent)
         except UnknownName:
             raise _not_found(uri) from None
-        if not state.publication.shows_agent(agent):
+        if not shown.shows_agent(agent):
             raise _not_found(uri)
-        return ReadResourceResult(contents=[_json(uri, agent_view(agent, state.publication.shows_goal))])
+        return _json(uri, agent_view(agent, shown.shows_goal))
     try:
-        process = await state.process(own.process, current_caller())
+        process = await state.process(own.process)
     except BadInput as problem:
         raise MCPError(INVALID_PARAMS, str(problem), {"uri": uri}) from problem
     if process is None:
         raise _not_found(uri)
-    if own.result:
-        return ReadResourceResult(contents=[_result(state, uri, own, process)])
-    view = process_view(process)
-    picture = f"```mermaid\n{view['mermaid']}\n```"
-    shown = TextResourceContents(uri=uri, mime_type="text/markdown", text=picture)
-    return ReadResourceResult(contents=[_json(uri, view), shown])
-
-
-def _json(uri: str, data: object) -> TextResourceContents:
-    text = hide_known(json.dumps(data, indent=2, ensure_ascii=False))
-    return TextResourceContents(uri=uri, mime_type="application/json", text=text)
-
-
-def _result(state: McpState, uri: str, own: ResourceUri, process: AgentProcess) -> TextResourceContents:
-    result = Pages.of(process, state.settings.max_result_bytes)
+    if not own.result:
+        view = process_view(process)
+        read = _json(uri, view)
+        picture = f"```mermaid\n{view['mermaid']}\n```"
+        read.contents.append(TextResourceContents(uri=uri, mime_type="text/markdown", text=picture))
+        return read
+    result, page = Pages.of(process, state.settings.max_result_bytes), own.page
     if result is None:
         raise _not_found(uri)
-    if own.page is None:
-        return TextResourceContents(uri=uri, mime_type=result.media, text=result.text)
-    if not 1 <= own.page <= len(result.pages):
-        raise MCPError(INVALID_PARAMS, f"The result has the pages 1 to {len(result.pages)}.", {"uri": uri})
-    more = {"goalport/page": own.page, "goalport/pages": len(result.pages)}
-    return TextResourceContents(uri=uri, mime_type=result.media, text=result.pages[own.page - 1], _meta=more)
+    text, more = result.text, None
+    if page is not None:
+        if not 1 <= page <= len(result.pages):
+            raise MCPError(INVALID_PARAMS, f"The result has the pages 1 to {len(result.pages)}.", {"uri": uri})
+        text, more = result.pages[page - 1], {"goalport/page": page, "goalport/pages": len(result.pages)}
+    return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=result.media, text=text, _meta=more)])
+
+
+def _json(uri: str, data: object) -> ReadResourceResult:
+    text = hide_known(json.dumps(data, indent=2, ensure_ascii=False))
+    return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type="application/json", text=text)])
 
 
 def _not_found(uri: str) -> MCPError:
@@ -273,14 +264,14 @@ async def subscribe(context: Context, params: SubscribeRequestParams) -> EmptyRe
     state, uri = context.lifespan_context, str(params.uri)
     if not await _may_watch(state, uri):
         raise _not_found(uri)
-    state.notifications.subscribe(context, uri)
+    state.notifications.subscribe(context, uri, wanted=True)
     await _watch(state, uri)
     return EmptyResult()
 
 
 async def unsubscribe(context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
     """No longer notify this client when the resource changes."""
-    context.lifespan_context.notifications.unsubscribe(context, str(params.uri))
+    context.lifespan_context.notifications.subscribe(context, str(params.uri), wanted=False)
     return EmptyResult()
 
 
@@ -302,7 +293,7 @@ class SubscriptionStreams:
         for uri in uris:
             await _watch(state, uri)
         try:
-            return await listen(self._handler, context, params.model_copy(update={"notifications": allowed}))
+            return await _listen(self._handler, context, params.model_copy(update={"notifications": allowed}))
         finally:
             self._notifications.unwatch(uris)
 
@@ -318,26 +309,22 @@ async def _may_watch(state: McpState, uri: str) -> bool:
     if conversation_id := conversation_at(uri):
         return await state.platform.conversations.find(conversation_id, current_caller()) is not None
     own = read_uri(uri)
-    return own is None or not own.process or await state.process(own.process, current_caller()) is not None
+    return own is None or not own.process or await state.process(own.process) is not None
 
 
 async def _watch(state: McpState, uri: str) -> None:
     """If the URI is of a process that has not ended, notify its subscribers of the process's events."""
     own = read_uri(uri)
-    process = await state.process(own.process, current_caller()) if own is not None and own.process else None
+    process = await state.process(own.process) if own is not None and own.process else None
     if process is not None and not process.over:
-        _ProcessListener(state.notifications, uri).begin(process)
+        _ProcessListener(state.notifications, uri, process)
 
 
 class _ProcessListener:
-    """Marks the resource of a process as changed at each event; it unsubscribes itself when it has no subscribers."""
+    """Marks the resource of a process as changed at each event, until it has no subscribers."""
 
-    def __init__(self, notifications: Notifications, uri: str) -> None:
-        self._notifications = notifications
-        self._uri = uri
-        self._unsubscribe: Callable[[], None] = lambda: None
-
-    def begin(self, process: AgentProcess) -> None:
+    def __init__(self, notifications: Notifications, uri: str, process: AgentProcess) -> None:
+        self._notifications, self._uri = notifications, uri
         self._unsubscribe = process.subscribe(self)
 
     def on_event(self, event: Event, /) -> None:
@@ -356,7 +343,7 @@ class _TaskNotification(Notification[Wire, Literal["notifications/tasks"]]):
     params: Wire
 
 
-async def listen(
+async def _listen(
     handler: ListenHandler, context: Context, params: SubscriptionsListenRequestParams
 ) -> SubscriptionsListenResult:
     """Serve one stream with the SDK's handler, and tell on it of the tasks that the client names.
@@ -366,7 +353,12 @@ async def listen(
     if _TASKS not in (params.notifications.model_extra or {}):
         return await handler(context, params)
     refuse_without_tasks(context)
-    stream = _Stream(context, await _tasks(context, params.notifications))
+    named = cast("object", (params.notifications.model_extra or {})[_TASKS])
+    if not isinstance(named, list) or not all(isinstance(each, str) for each in cast("list[object]", named)):
+        raise MCPError(INVALID_PARAMS, f"Expected a list of task ids as {_TASKS}.")
+    found = [await task_of(context, each) for each in dict.fromkeys(cast("list[str]", named))]
+    # Unknown ones, and those of other callers, are left out.
+    stream = _Stream(context, [each for each in found if each is not None])
     session = cast("ServerSession", stream)  # the handler sends notifications by it, and does nothing else
     refusal: MCPError | None = None
     result = SubscriptionsListenResult()
@@ -381,15 +373,6 @@ async def listen(
     if refusal is not None:
         raise refusal
     return result
-
-
-async def _tasks(context: Context, wanted: SubscriptionFilter) -> Sequence[Task]:
-    """The tasks that a client names; unknown ones, and those of other callers, are left out."""
-    named = cast("object", (wanted.model_extra or {})[_TASKS])
-    if not isinstance(named, list) or not all(isinstance(each, str) for each in cast("list[object]", named)):
-        raise MCPError(INVALID_PARAMS, f"Expected a list of task ids as {_TASKS}.")
-    found = [await task_of(context, each) for each in dict.fromkeys(cast("list[str]", named))]
-    return [each for each in found if each is not None]
 
 
 class _Stream:
@@ -424,15 +407,12 @@ class _Stream:
             except MCPError:  # The store does not answer just now.
                 state = told
             if state != told:
-                await self._tell(state)
+                params = {"_meta": {SUBSCRIPTION_ID_META_KEY: self._context.request_id}, **state}
+                notification = cast("ServerNotification", _TaskNotification(params=params))
+                await self._context.session.send_notification(notification, self._context.request_id)
             told = state
             try:
                 with anyio.move_on_after(POLL_MS / 1_000):
                     await task.process.changed()
             except HandedOver:
                 return
-
-    async def _tell(self, state: Mapping[str, Any]) -> None:
-        request = self._context.request_id
-        notification = _TaskNotification(params={"_meta": {SUBSCRIPTION_ID_META_KEY: request}, **state})
-        await self._context.session.send_notification(cast("ServerNotification", notification), request)

@@ -1,6 +1,6 @@
 """The scopes of MCP requests: which ones a request needs, and its refusal where the caller lacks some.
 
-A request is checked twice by the same rule. Over HTTP, `_ScopeGuard` looks at the message before the SDK does, and
+A request is checked twice by the same rule. Over HTTP, `guarded` looks at the message before the SDK does, and
 refuses with status 403 and a challenge, by which clients ask for more rights (step-up). `ScopeCheck` checks the
 requests of every transport: it refuses where there is no HTTP, and where the setting `auth.step_up` is "tool-error".
 `server` and the transports are above.
@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from goalport.base.errors import BadInput
 from goalport.server.auth import current_caller
 from goalport.server.auth.guard import route_path
+from goalport.server.doors.mcp.jsonrpc import message_of
 from goalport.server.doors.mcp.state import McpState
-from goalport.server.doors.mcp.transports.jsonrpc import message_of
 from goalport.server.publish.handle import ANSWER, CANCEL, Companion
 from goalport.server.publish.publication import Scopes
 from goalport.server.publish.resources import read_uri
@@ -71,9 +71,8 @@ def scopes_of_resource(state: McpState, uri: str) -> Scopes:
 async def _of_process(state: McpState, named: object, key: str) -> Scopes:
     """What it takes to change how the process goes on whose id, or that of a task of it, stands under a key."""
     named_id = cast("Mapping[str, object]", named).get(key) if isinstance(named, dict) else None
-    process_id = named_id.partition(":")[0] if isinstance(named_id, str) else None
     try:
-        process = await state.process(process_id, current_caller()) if process_id is not None else None
+        process = await state.process(named_id.partition(":")[0]) if isinstance(named_id, str) else None
     except BadInput:  # the request itself is told why
         process = None
     return state.access.base if process is None else state.access.of_process(process)
@@ -99,40 +98,29 @@ class ScopeCheck:
         return await call_next(ctx)
 
 
-class _ScopeGuard:
-    """ASGI middleware behind `PostReader`: it answers requests that lack scopes with status 403 and a challenge.
-
-    It decides by the body alone. A message that its headers contradict never runs: `PostReader` has refused it, or in
-    revision 2026-07-28 the SDK will.
-    """
-
-    def __init__(self, app: ASGIApp, state: McpState) -> None:
-        self._app = app
-        self._state = state
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        message = cast("Mapping[str, Any]", message_of(scope) or _NOTHING)
-        method, challenges = message.get("method"), self._state.access.challenges
-        if isinstance(method, str) and "id" in message and challenges is not None:
-            needed = await needed_scopes(self._state, method, message.get("params") or _NOTHING)
-            if self._state.access.lacks(needed):
-                self._note(method, message)
-                at = challenges.at(route_path(scope))
-                await at.insufficient_scope(needed, self._state.access.refusal(needed))(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
-
-    def _note(self, method: str, message: Mapping[str, Any]) -> None:
-        """Log a call of a tool that is refused, as one that a tool refuses is."""
-        match message.get("params"):
-            case {"name": str() as name} if method == "tools/call":
-                with self._state.publisher.calls.of("mcp", name[:_LONGEST_NAME], current_caller()) as call:
-                    call.known, call.status = name in self._state.publisher.publication.tools, "refused"
-            case _:
-                return
-
-
 def guarded(app: ASGIApp, state: McpState) -> ASGIApp:
-    """The app, behind a guard where requests are refused by HTTP status 403."""
-    by_status = state.access.challenges is not None and state.settings.auth.step_up == "http"
-    return _ScopeGuard(app, state) if by_status else app
+    """The app, behind a guard where requests that lack scopes are refused by HTTP status 403 and a challenge.
+
+    It stands behind `PostReader` and decides by the body alone. A message that its headers contradict never runs:
+    `PostReader` has refused it, or in revision 2026-07-28 the SDK will.
+    """
+    challenges = state.access.challenges
+    if challenges is None or state.settings.auth.step_up != "http":
+        return app
+
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        message = cast("Mapping[str, Any]", message_of(scope) or _NOTHING)
+        method, params = message.get("method"), message.get("params") or _NOTHING
+        if isinstance(method, str) and "id" in message:
+            needed = await needed_scopes(state, method, params)
+            if state.access.lacks(needed):
+                if method == "tools/call" and isinstance(name := params.get("name"), str):
+                    # It is logged as a call that a tool refuses is.
+                    with state.publisher.calls.of("mcp", name[:_LONGEST_NAME], current_caller()) as call:
+                        call.known, call.status = name in state.publisher.publication.tools, "refused"
+                refused = challenges.at(route_path(scope)).insufficient_scope(needed, state.access.refusal(needed))
+                await refused(scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    return guard

@@ -1,7 +1,7 @@
 """The MCP server: the SDK's low-level `Server`, which serves a publication to clients of every protocol version.
 
 It connects methods with handlers and declares the capabilities; lists, prompts and completion are answered here.
-`calls` answers tool calls, `resources` what concerns them; `transports` are above.
+`calls` answers tool calls, `resources` what concerns them; the transports are above.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -27,12 +27,9 @@ from mcp_types import (
     ListToolsResult,
     NotificationParams,
     PaginatedRequestParams,
-    Prompt,
     PromptReference,
     RequestParams,
-    ResourceTemplate,
     SetLevelRequestParams,
-    Tool,
 )
 from opentelemetry import trace
 from opentelemetry.trace import ProxyTracerProvider
@@ -41,17 +38,18 @@ from goalport import __version__
 from goalport.base.errors import BadInput, UnknownName
 from goalport.base.handshake import INSTRUCTIONS, SKILLS
 from goalport.server.doors.mcp import calls, resources
+from goalport.server.doors.mcp.notifications import without_deprecations
+from goalport.server.doors.mcp.requests import CallContext
 from goalport.server.doors.mcp.resources import (
-    Pagination,
     complete_provided,
     cursor_of,
     list_resources,
     page_across,
+    page_of,
     place_of,
 )
 from goalport.server.doors.mcp.scope_check import ScopeCheck
-from goalport.server.doors.mcp.sessions import without_deprecations
-from goalport.server.doors.mcp.state import CallContext, Context, McpState
+from goalport.server.doors.mcp.state import Context, McpState
 from goalport.server.doors.mcp.tasks import add_tasks
 from goalport.server.publish.goal_tools import GoalPrompt
 from goalport.server.publish.output import WrittenResult
@@ -119,13 +117,10 @@ def make_server(state: McpState) -> tuple[GoalServer, resources.SubscriptionStre
             on_set_logging_level=_set_level,
         )
     server.add_notification_handler("notifications/initialized", NotificationParams, resources.initialized)
-    add_skills(server)
+    server.add_request_handler("skills/list", PaginatedRequestParams, _list_skills)
+    server.add_request_handler("skills/get", _GetSkillParams, _get_skill)
+    server.extensions[SKILLS] = {}
     add_tasks(server)
-    _add_middleware(server, state)
-    return server, streams
-
-
-def _add_middleware(server: GoalServer, state: McpState) -> None:
     server.is_traced = not isinstance(trace.get_tracer_provider(), ProxyTracerProvider)
     if not server.is_traced:
         server.middleware.clear()
@@ -133,11 +128,7 @@ def _add_middleware(server: GoalServer, state: McpState) -> None:
         server.middleware.append(ScopeCheck())
     security = RequestStateSecurity(keys=state.keys, ttl=state.settings.state_ttl_seconds)
     server.middleware.append(RequestStateBoundary(security, default_audience=state.settings.name))
-
-
-_TOOLS: Final = Pagination[Tool]("tools", lambda listed: listed.name)
-_PROMPTS: Final = Pagination[Prompt]("prompts", lambda listed: listed.name)
-_TEMPLATES: Final = Pagination[ResourceTemplate]("templates", lambda listed: listed.uri_template)
+    return server, streams
 
 
 async def _call_tool(context: Context, params: CallToolRequestParams) -> HandlerResult:
@@ -146,20 +137,20 @@ async def _call_tool(context: Context, params: CallToolRequestParams) -> Handler
 
 
 async def _list_tools(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-    state = context.lifespan_context
-    page, cursor = _TOOLS.page(state.publication.tool_list, params, state.settings.page_size)
+    listed, size = context.lifespan_context.publication.tool_list, context.lifespan_context.settings.page_size
+    page, cursor = page_of("tools", listed, lambda each: each.name, params, size)
     return ListToolsResult(tools=page, next_cursor=cursor)
 
 
 async def _list_prompts(context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
-    state = context.lifespan_context
-    page, cursor = _PROMPTS.page(state.publication.prompt_list, params, state.settings.page_size)
+    listed, size = context.lifespan_context.publication.prompt_list, context.lifespan_context.settings.page_size
+    page, cursor = page_of("prompts", listed, lambda each: each.name, params, size)
     return ListPromptsResult(prompts=page, next_cursor=cursor)
 
 
 async def _list_templates(context: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-    state = context.lifespan_context
-    page, cursor = _TEMPLATES.page(state.publication.template_list, params, state.settings.page_size)
+    listed, size = context.lifespan_context.publication.template_list, context.lifespan_context.settings.page_size
+    page, cursor = page_of("templates", listed, lambda each: each.uri_template, params, size)
     return ListResourceTemplatesResult(resource_templates=page, next_cursor=cursor)
 
 
@@ -197,18 +188,15 @@ async def _values(state: McpState, params: CompleteRequestParams) -> Sequence[st
         published = state.publication.prompts.get(reference.name)
         if published is None:
             raise MCPError(INVALID_PARAMS, f"There is no prompt {reference.name[:100]!r}.")
-        return _beginning(typed, published.options(argument) if isinstance(published, GoalPrompt) else [])
-    if reference.uri not in {template.uri_template for template in state.publication.template_list}:
+        values = published.options(argument) if isinstance(published, GoalPrompt) else []
+    elif reference.uri not in {template.uri_template for template in state.publication.template_list}:
         raise MCPError(INVALID_PARAMS, f"There is no resource template {reference.uri[:100]!r}.")
-    if reference.uri == "goalport://agents/{name}" and argument == "name":
-        shown = filter(state.publication.shows_agent, state.platform.agents)
-        return _beginning(typed, [agent.name for agent in shown])
-    given = (params.context.arguments if params.context is not None else None) or {}
-    return await complete_provided(state, reference.uri, argument, typed, given)
-
-
-def _beginning(typed: str, values: Sequence[str]) -> Sequence[str]:
-    return [value for value in values if value.casefold().startswith(typed.casefold())]
+    elif reference.uri == "goalport://agents/{name}" and argument == "name":
+        values = [each.name for each in state.platform.agents if state.publication.shows_agent(each)]
+    else:
+        given = (params.context.arguments if params.context is not None else None) or {}
+        return await complete_provided(state, reference.uri, argument, typed, given)
+    return [each for each in values if each.casefold().startswith(typed.casefold())]
 
 
 _KIND: Final = "skills"
@@ -234,29 +222,22 @@ class _GetSkillParams(RequestParams):
     uri: str
 
 
-def add_skills(server: Server[McpState]) -> None:
-    """Let a server answer requests about skills, and declare that it does."""
-    server.add_request_handler("skills/list", PaginatedRequestParams, _list)
-    server.add_request_handler("skills/get", _GetSkillParams, _get)
-    server.extensions[SKILLS] = {}
-
-
-async def _list(context: Context, params: PaginatedRequestParams) -> HandlerResult:
+async def _list_skills(context: Context, params: PaginatedRequestParams) -> HandlerResult:
     """Answer `skills/list`. Raises `MCPError` (-32602) for an invalid cursor."""
     state = context.lifespan_context
     place = place_of(params, [_KIND])
-    size, begin = state.settings.page_size, "" if place is None else place[1]
-    listing = page_across(_providers(state), begin, size, _entries)
+
+    async def entries(provider: SkillProvider, limit: int, after: str) -> tuple[Sequence[Mapping[str, Any]], str]:
+        return await provider.skill_entries(limit=limit, after=after)
+
+    begin = "" if place is None else place[1]
+    listing = page_across(_providers(state), begin, state.settings.page_size, entries)
     skills, after = await state.answer_of("skills/list", listing)
     more = {"nextCursor": cursor_of(_KIND, after)} if after else {}
     return {**_FRESH, "skills": skills, **more}
 
 
-async def _entries(provider: SkillProvider, limit: int, after: str) -> tuple[Sequence[Mapping[str, Any]], str]:
-    return await provider.skill_entries(limit=limit, after=after)
-
-
-async def _get(context: Context, params: _GetSkillParams) -> HandlerResult:
+async def _get_skill(context: Context, params: _GetSkillParams) -> HandlerResult:
     """Answer `skills/get`. Raises `MCPError` (-32602) if there is no such skill."""
     state = context.lifespan_context
     for namespace, provider in _providers(state).items():

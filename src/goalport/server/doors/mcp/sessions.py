@@ -1,102 +1,438 @@
-"""The session that a request belongs to: its connection, protocol era and log level.
+"""Sessions of the handshake era, which need no server of their own: their ids hold what they were opened with.
 
-The SDK has no public way to some of these. Its private attributes are used in this module, and for stdin in
-`transports.stdio`, and nowhere else.
+The id of a session is a ticket, as in TLS: encrypted state that the client keeps. It gives no rights, since each
+request is authenticated by itself. The SDK answers each request in an `Exchange` of its own, whose connection begins
+with the content of the ticket, so any server with the keys can answer it. The log level and the subscriptions that a
+session has asked for since are remembered by the server, and told to its other workers. A message that concerns another
+request of the session, such as an answer or a cancellation, is passed on to that.
 """
 
-import secrets
-import warnings
-from collections.abc import Callable, Generator
+import hmac
+import json
+import time
+import zlib
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from functools import lru_cache, partial
+from http import HTTPStatus
+from secrets import token_hex
+from typing import Any, Final, Protocol, cast
 
+import anyio
 from mcp.server.connection import Connection
-from mcp.server.context import ServerRequestContext
-from mcp.server.session import ServerSession
-from mcp.shared.exceptions import MCPDeprecationWarning
+from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
+from mcp.server.runner import serve_connection
+from mcp.server.streamable_http import GET_STREAM_KEY, REQUEST_CANCELLED, StreamableHTTPServerTransport
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.exceptions import NoBackChannelError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp_types import LOG_LEVEL_META_KEY, ElicitRequest, ElicitResult, LoggingLevel
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp.shared.transport_context import TransportContext
+from mcp_types import INTERNAL_ERROR, InitializeRequestParams, JSONRPCError, RequestId
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
+from pydantic import ValidationError
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
-_STATE: Final = "goalport.session"
+from goalport.server.auth import Principal, current_principal
+from goalport.server.doors.mcp.elicitation import take_from_elsewhere
+from goalport.server.doors.mcp.jsonrpc import (
+    SESSION_ID,
+    error_response,
+    header,
+    message_of,
+    refusal,
+    replayed,
+    takes_json,
+)
+from goalport.server.doors.mcp.notifications import SessionState, keep_state, number_requests_apart
+from goalport.server.doors.mcp.server import GoalServer
+from goalport.server.doors.mcp.state import McpState
+
+_MOST: Final = 2_048
+"""The longest ticket in characters. Proxies allow 4 KiB to 8 KiB for a header; common clients need 200 to 400."""
+_MOST_CONTENT: Final = 4_096
+"""The most characters that a ticket holds, compressed or not: tickets are remembered as they were decrypted."""
+_IDENTITY: Final = ("name", "title", "version")
+"""The fields of `clientInfo` that a ticket holds; others, such as icons, may be long."""
+_RECENT: Final = 1_000
+"""How many tickets are remembered as they were decrypted: one opens with each call of its session."""
+_UNNAMED: Final = {"name": "", "version": ""}
+"""The client of a ticket that would be too long otherwise; it counts as one that has no capabilities."""
+_PURPOSE: Final = "goalport session ticket 1"
+
+
+class SessionTickets:
+    """Issues and opens the tickets of the servers that share `keys` and `name`; the first key encrypts.
+
+    The keys in use are derived from these, the name and the principal. So the ticket of another principal, or of
+    another server with the same keys, cannot be decrypted.
+    """
+
+    def __init__(self, keys: Sequence[bytes], name: str, ttl_seconds: float) -> None:
+        self._keys = keys
+        self._name = name
+        self._ttl_seconds = ttl_seconds
+        self._content = lru_cache(maxsize=_RECENT)(self._decrypted)
+
+    def issue(self, params: object, principal: Principal | None) -> bytes | None:
+        """A ticket for a session opened by `initialize` with `params`; None if they are invalid."""
+        try:
+            opened = InitializeRequestParams.model_validate(params, by_name=False)
+        except ValidationError:
+            return None
+        requested, given = opened.protocol_version, cast("dict[str, Any]", params)
+        agreed = requested if requested in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
+        client = {name: given["clientInfo"][name] for name in _IDENTITY if name in given["clientInfo"]}
+        known = [int(time.time()), agreed, client, given["capabilities"]]
+        for content in (known, [*known[:2], _UNNAMED, {}]):
+            text = json.dumps(content, separators=(",", ":"))
+            if len(text) <= _MOST_CONTENT:
+                ticket = self._codec(principal).seal(zlib.compress(text.encode()))
+                if len(ticket) <= _MOST:
+                    return ticket.encode()
+        return None
+
+    def open(self, ticket: bytes, principal: Principal | None) -> InitializeRequestParams | None:
+        """The `params` of the session; None if the ticket is expired, or is not one of this principal.
+
+        A revision that this server no longer speaks counts as expired: the client has to agree on another one.
+        """
+        if len(ticket) > _MOST:
+            return None
+        try:
+            issued, params = self._content(ticket, principal)
+        except InvalidRequestState:
+            return None
+        if time.time() > issued + self._ttl_seconds or params.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            return None
+        return params
+
+    def _decrypted(self, ticket: bytes, principal: Principal | None) -> tuple[float, InitializeRequestParams]:
+        """When a session was opened, and with what. Raises `InvalidRequestState`."""
+        issued, agreed, client, capabilities = json.loads(
+            zlib.decompress(self._codec(principal).unseal(ticket.decode("latin-1")))
+        )
+        given = {"protocolVersion": agreed, "clientInfo": client, "capabilities": capabilities}
+        return issued, InitializeRequestParams.model_validate(given, by_name=False)
+
+    def _codec(self, principal: Principal | None) -> AESGCMRequestStateCodec:
+        bound = json.dumps([_PURPOSE, self._name, principal]).encode()
+        return AESGCMRequestStateCodec([hmac.digest(key, bound, "sha256") for key in self._keys])
+
+
+_TERMINATED: Final = "Session terminated before the request completed"
+
+
+class OpenRequest(Protocol):
+    """A request of a session that has not been answered."""
+
+    async def take(self, message: Mapping[str, Any]) -> None:
+        """Take its cancellation, or the answer to what it has asked the client; others are ignored."""
+        ...
+
+    async def terminate(self) -> None:
+        """End it, as the client has ended the session."""
+        ...
 
 
 @dataclass(eq=False, slots=True)
-class SessionState:
-    """What the client of a session has asked for since it opened it."""
+class OpenCall:
+    """A call that is answered without the SDK, in `scope`."""
 
-    log_level: LoggingLevel | None = None
-    """The least severe level of the log messages that the client gets; None if it asked for none."""
-    uris: set[str] = field(default_factory=set[str])
-    """The resources of whose changes it is notified."""
-    on_change: Callable[[], None] = lambda: None
-    """Called when the client has asked for something else."""
+    request_id: RequestId
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    terminated: bool = False
+    """Whether the session was ended in the middle of the call."""
 
+    @property
+    def refusal(self) -> JSONRPCError | None:
+        """The error of the response, as the SDK has it; None if nobody has ended the call."""
+        if self.terminated:
+            return refusal(self.request_id, _TERMINATED, INTERNAL_ERROR)
+        if self.scope.cancel_called:
+            return refusal(self.request_id, "Request cancelled", REQUEST_CANCELLED)
+        return None
 
-def state_of(connection: Connection) -> SessionState | None:
-    """The state of the session that a connection belongs to; None as long as it has none."""
-    return connection.state.get(_STATE)
+    async def take(self, message: Mapping[str, Any]) -> None:
+        if message.get("method") == "notifications/cancelled":
+            self.scope.cancel()
 
-
-def keep_state(connection: Connection, state: SessionState) -> None:
-    """Have a connection belong to the session that has this state."""
-    connection.state[_STATE] = state
-
-
-def connection_of(context: ServerRequestContext[Any, Any]) -> Connection:
-    """The connection that a request came over; it outlives the request only in the handshake era."""
-    return context.session._connection  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - no public way to it
-
-
-def is_modern(context: ServerRequestContext[Any, Any]) -> bool:
-    """Whether the protocol version of the request has no handshake and no sessions."""
-    return context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    async def terminate(self) -> None:
+        self.terminated = True
+        self.scope.cancel()
 
 
-async def ask_client(context: ServerRequestContext[Any, Any], request: ElicitRequest, request_id: str) -> ElicitResult:
-    """Ask the client in the middle of its call, by a request with this id.
+@dataclass(eq=False, slots=True)
+class Session:
+    """A session as this server knows it."""
 
-    Raises `MCPError` where the client answers with an error, and `ValidationError` where it answers with nonsense.
-    """
-    data = request.model_dump(by_alias=True, mode="json", exclude_none=True)
-    outbound = context.session._request_outbound  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - `send_request` takes no id
-    answer = await outbound.send_raw_request(data["method"], data["params"], {"request_id": request_id})
-    return ElicitResult.model_validate(answer, by_name=False)
+    ticket: bytes
+    params: InitializeRequestParams | None = None
+    """Those that opened it; None while only another worker has had requests of it."""
+    state: SessionState = field(default_factory=SessionState)
+    requests: dict[str, OpenRequest] = field(default_factory=dict[str, OpenRequest])
+    """Those that are open, by the texts of their ids, since the SDK takes "7" and 7 for one id."""
+    stream: "Exchange | None" = None
+    """The stream on which the client gets messages that belong to no request, if it has one open here."""
+
+    @property
+    def elicits(self) -> bool:
+        """Whether its client can ask a person."""
+        return self.params is not None and self.params.capabilities.elicitation is not None
+
+    def refusal(self, message: object) -> JSONRPCError | None:
+        """The refusal of a request whose id an open request has."""
+        match message:
+            case {"id": str() | int() as identity, "method": str()} if (
+                str(identity) in self.requests or identity == GET_STREAM_KEY
+            ):
+                reason = f"The id {identity!r} is in use. Give each request of a session an id of its own."
+                return refusal(identity, reason)
+            case _:
+                return None
+
+    @property
+    def opens(self) -> "list[OpenRequest]":
+        """What is open of it here: its requests, and its stream."""
+        return [*self.requests.values(), *([self.stream] if self.stream else [])]
+
+    @contextmanager
+    def opened(self, request_id: RequestId | None, request: OpenRequest) -> Generator[None]:
+        """The time in which a request is open; a notification, which has no id, is never."""
+        if request_id is None:
+            yield
+            return
+        self.requests[str(request_id)] = request
+        try:
+            yield
+        finally:
+            del self.requests[str(request_id)]
+
+    async def take(self, message: Mapping[str, Any]) -> bool:
+        """Pass on a message to the requests that it may concern; False if none of them is here."""
+        match message:
+            case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as cancelled}}:
+                found = [each] if (each := self.requests.get(str(cancelled))) else []
+            case _:
+                found = self.opens
+        for each in found:
+            await each.take(message)
+        return bool(found)
 
 
-def progress_wanted(context: ServerRequestContext[Any, Any]) -> bool:
-    """Whether the client asked for progress: by a progress token, or by a callback if it is in this process."""
-    if context.meta is not None and "progress_token" in context.meta:
-        return True
-    outbound = context.session._request_outbound  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - see the docstring
-    inner = cast("object", getattr(outbound, "_inner", outbound))
-    return getattr(inner, "_on_progress", None) is not None
+class Sessions:
+    """The sessions of a server. Of at most `max_sessions` it remembers more than their tickets say."""
+
+    def __init__(self, server: GoalServer, state: McpState) -> None:
+        self._server, self._state = server, state
+        settings = state.settings
+        self._tickets = SessionTickets(state.keys, settings.name, settings.state_ttl_seconds)
+        self._most = settings.max_sessions
+        self._known: dict[bytes, Session] = {}
+        """Those that were used, the one that was used longest ago first."""
+        self._ended: dict[bytes, None] = {}
+        """The latest tickets whose sessions were ended by their clients."""
+        self.tell_workers: Callable[[Mapping[str, Any]], None] = lambda _: None
+        """Tells the other workers of this server; each of them is to `hear` it."""
+
+    def of(self, scope: Scope) -> Session | None:
+        """The session of a request; None if it names none, or one that is not its caller's."""
+        ticket = header(scope, SESSION_ID)
+        params = None if not ticket or ticket in self._ended else self._tickets.open(ticket, current_principal())
+        if params is None:
+            return None
+        session = self._session(ticket)
+        session.params = params
+        return session
+
+    async def answer(self, session: Session, scope: Scope, receive: Receive, send: Send, *, as_json: bool) -> None:
+        """Answer a request of a session; `as_json`: not as an event stream."""
+        message = cast("Mapping[str, Any]", message_of(scope) or {})
+        exchange = Exchange(self._server, self._state, session.ticket, session, as_json=as_json)
+        match scope["method"]:
+            case "GET" if session.stream is not None:
+                await session.stream.transport.handle_request(scope, receive, send)  # it refuses another stream
+            case "GET":
+                session.stream = exchange
+                try:
+                    await exchange.serve(scope, receive, send)
+                finally:
+                    session.stream = None
+            case "DELETE":
+                self.tell_workers({"session": session.ticket.decode(), "ended": True})
+                await self._end(session)
+                await _empty(session, HTTPStatus.OK)(scope, receive, send)
+            case "POST" if _concerns_others(message) and takes_json(scope):
+                await self._pass_on(session, message)
+                # Afterwards, so that what the client sends next does not overtake it.
+                await _empty(session, HTTPStatus.ACCEPTED)(scope, receive, send)
+            case _:
+                with session.opened(message.get("id"), exchange):
+                    await exchange.serve(scope, receive, send)
+
+    async def begin(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request without a valid session; one that opens a session gets a ticket."""
+        if header(scope, SESSION_ID):
+            answer = error_response(refusal(None, "Session not found"), HTTPStatus.NOT_FOUND)
+            await answer(scope, receive, send)
+            return
+        message = cast("Mapping[str, Any]", message_of(scope) or {})
+        opens = message.get("method") == "initialize"
+        ticket = self._tickets.issue(message.get("params"), current_principal()) if opens else None
+        exchange = Exchange(self._server, self._state, ticket or token_hex(16).encode(), None)
+        await exchange.serve(scope, receive, send)
+
+    async def hear(self, told: Mapping[str, Any]) -> None:
+        """Take what another worker tells."""
+        ticket = told["session"].encode()
+        if message := told.get("message"):
+            if ticket in self._known:
+                await self._known[ticket].take(message)
+        elif told.get("ended"):
+            await self._end(self._session(ticket))
+        else:
+            state = self._session(ticket).state
+            state.log_level = told["level"]
+            self._state.notifications.replace(state.uris, told["uris"])
+
+    def _session(self, ticket: bytes) -> Session:
+        """The session of a ticket, which is used now. For its room, the one that was used longest ago is forgotten."""
+        session = self._known.pop(ticket, None)
+        if session is None:
+            session = Session(ticket)
+            session.state.on_change = partial(self._tell_state, session)
+            if len(self._known) >= self._most:
+                resting = (each for each in self._known.values() if not each.opens)
+                self._forget(next(resting, None))
+        self._known[ticket] = session
+        return session
+
+    def _tell_state(self, session: Session) -> None:
+        state = session.state
+        self.tell_workers({"session": session.ticket.decode(), "level": state.log_level, "uris": [*state.uris]})
+
+    def _forget(self, session: Session | None) -> None:
+        if session is not None:
+            self._known.pop(session.ticket, None)
+            self._state.notifications.replace(session.state.uris, ())
+
+    async def _end(self, session: Session) -> None:
+        """End a session as its client wants, and refuse its ticket from now on."""
+        self._forget(session)
+        self._ended[session.ticket] = None
+        if len(self._ended) > self._most:
+            del self._ended[next(iter(self._ended))]
+        for each in session.opens:
+            await each.terminate()
+
+    async def _pass_on(self, session: Session, message: Mapping[str, Any]) -> None:
+        """Pass on a message that concerns other requests, to other servers too if they may have these."""
+        is_here = await session.take(message)
+        self.tell_workers({"session": session.ticket.decode(), "message": message})
+        match message:
+            case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as request_id}}:
+                if not is_here:
+                    await self._state.cancellations.cancel(session.ticket, request_id)
+            case {"result": dict()}:
+                await take_from_elsewhere(self._state, message)
+            case _:
+                return
 
 
-def log_level_of(context: ServerRequestContext[Any, Any]) -> LoggingLevel | None:
-    """The least severe level of the log messages that the client gets; None if it asked for none."""
-    if is_modern(context):
-        return cast("LoggingLevel | None", (context.meta or {}).get(LOG_LEVEL_META_KEY))
-    state = state_of(connection_of(context))
-    return None if state is None else state.log_level
+class Exchange:
+    """One request, answered by the SDK on a connection of its own; of a session, or one that may open it."""
+
+    def __init__(
+        self, server: GoalServer, state: McpState, ticket: bytes, session: Session | None, *, as_json: bool = False
+    ) -> None:
+        self._server, self._state, self._session = server, state, session
+        self._ticket, self._as_json = ticket, as_json
+        self.transport = StreamableHTTPServerTransport(ticket.decode(), is_json_response_enabled=as_json)
+        self._terminated = False
+        self.dispatcher: JSONRPCDispatcher[TransportContext] | None = None
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request."""
+        request_id = cast("Mapping[str, Any]", message_of(scope) or {}).get("id")
+
+        async def answer(message: Message) -> None:
+            if not (self._terminated and self._as_json):
+                await send(message)
+
+        async with self.transport.connect() as (incoming, outgoing), anyio.create_task_group() as tasks:
+            self.dispatcher = JSONRPCDispatcher(incoming, outgoing, inline_methods=frozenset({"initialize"}))
+            number_requests_apart(self.dispatcher)
+            connection = self._connection(self.dispatcher, is_stream=scope["method"] == "GET")
+            serving = partial(serve_connection, connection=connection, lifespan_state=self._state)
+            await tasks.start(serving, self._server, self.dispatcher)
+            try:
+                await self.transport.handle_request(scope, receive, answer)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self.transport.terminate()
+        if self._terminated and self._as_json:
+            # The SDK gives no id, with the status 500, and clients cannot tell which of their calls has ended.
+            ended = refusal(request_id, _TERMINATED, INTERNAL_ERROR)
+            await error_response(ended, HTTPStatus.OK, self._ticket)(scope, receive, send)
+
+    def _connection(self, dispatcher: JSONRPCDispatcher[TransportContext], *, is_stream: bool) -> Connection:
+        session = self._session
+        if session is None:
+            return Connection.for_loop(dispatcher)
+        assert session.params is not None
+        outbound = dispatcher if is_stream else _StreamOf(session)
+        connection = Connection.for_loop(outbound, session_id=self._ticket.decode())
+        connection.client_params, connection.protocol_version = session.params, session.params.protocol_version
+        connection.initialized.set()
+        keep_state(connection, session.state)
+        if is_stream:
+            self._state.notifications.connections.add(connection)
+        return connection
+
+    async def take(self, message: Mapping[str, Any]) -> None:
+        async def nothing_more() -> Message:
+            raise AssertionError("the body is whole")
+
+        async def ignore(_: Message) -> None:
+            """Send nothing."""
+
+        headers = [(b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream")]
+        scope: Scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b""}
+        scope["headers"] = [*headers, (SESSION_ID, self._ticket)]
+        body: Message = {"type": "http.request", "body": json.dumps(message).encode()}
+        await self.transport.handle_request(scope, replayed(body, nothing_more), ignore)
+
+    async def terminate(self) -> None:
+        self._terminated = True
+        await self.transport.terminate()
 
 
-async def send_log(session: ServerSession, level: LoggingLevel, text: str, request_id: str | int | None) -> None:
-    """Send one log message that belongs to a request."""
-    with without_deprecations():
-        sending = session.send_log_message(level, text, "goalport", request_id)  # pyright: ignore[reportDeprecated]
-    await sending
+@dataclass(frozen=True, slots=True)
+class _StreamOf:
+    """The way to the client for what belongs to no request: the stream of its session, if it is here."""
+
+    session: Session
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        dispatcher = self.session.stream and self.session.stream.dispatcher
+        if dispatcher is None:
+            raise NoBackChannelError(method)
+        return await dispatcher.send_raw_request(method, params, opts)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
+        if dispatcher := self.session.stream and self.session.stream.dispatcher:
+            await dispatcher.notify(method, params, opts)
 
 
-@contextmanager
-def without_deprecations() -> Generator[None]:
-    """Suppress the SDK's warnings about features that the newest protocol version no longer has."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MCPDeprecationWarning)
-        yield
+def _concerns_others(message: Mapping[str, Any]) -> bool:
+    """Whether a message concerns other requests of its session: an answer, a cancellation, or progress of an answer."""
+    return "method" not in message or message["method"] in {"notifications/cancelled", "notifications/progress"}
 
 
-def number_requests_apart(dispatcher: JSONRPCDispatcher[Any]) -> None:
-    """Have the ids of requests to the client be others than those that other dispatchers of its session give."""
-    dispatcher._next_id = secrets.randbits(31) << 16  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - no public way
+def _empty(session: Session, status: HTTPStatus) -> Response:
+    return Response(
+        status_code=status, headers={SESSION_ID.decode(): session.ticket.decode()}, media_type="application/json"
+    )

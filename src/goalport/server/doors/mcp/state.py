@@ -1,29 +1,34 @@
-"""The state of one MCP server, what a call needs to know of its request, and how failed requests are answered.
+"""The state of one MCP server, how failed requests are answered, and cancellations that come to another server.
 
 Handlers get it as the SDK's lifespan context; `calls`, `resources` and `server`, above, do the work. Only this module
 of the room catches every exception: a bug in a handler becomes an error for the caller and a traceback in the log.
 """
 
-from collections.abc import Awaitable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Generator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from typing import Any, Final, TypeVar
 
+import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, RequestId
+from mcp_types import INTERNAL_ERROR
 
-from goalport.base.caller import Caller
-from goalport.base.errors import BadInput, HandedOver, StoreError, ToolError, Unreadable
+from goalport.base.errors import BadInput, HandedOver, StoreError, ToolError, UnknownName, Unreadable
 from goalport.base.sealing import sealing_keys
-from goalport.runtime.platform.runs import Disconnect, process_of
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.platform.runs import CANCELLED, Watch, end_for_caller, process_of
 from goalport.runtime.process import AgentProcess, DirectCalls
 from goalport.server.auth import Access, current_caller
-from goalport.server.doors.mcp.cancellations import Cancellations, disconnect_of
-from goalport.server.doors.mcp.notifications import Notifications, Notifier, SdkNotifier
-from goalport.server.doors.mcp.sessions import connection_of
+from goalport.server.doors.mcp.notifications import Notifications
 from goalport.server.publish.answers import AnswerFormat
+from goalport.server.publish.calls import logged, unavailable_words
 from goalport.server.publish.exported_tools import Handler
-from goalport.server.publish.faults import logged, unavailable_words
+from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.limits import LimitReached
 from goalport.server.publish.publication import Publication
 from goalport.server.publish.publisher import Publisher
@@ -31,6 +36,10 @@ from goalport.server.publish.resources import conversation_uris
 from goalport.tools import calling_from
 
 T = TypeVar("T")
+CANCELLED_BY_CALLER: Final = "Its caller cancelled it."
+_log = logging.getLogger(__name__)
+_END_SECONDS: Final = 5.0
+"""The most seconds that a cancellation waits for the process to stop before it is answered."""
 
 
 class HandlerFailed(MCPError):
@@ -69,30 +78,19 @@ class McpState:
         for uri in conversation_uris(conversation_id):
             self.notifications.mark(uri)
 
-    async def process(self, process_id: str, caller: Caller) -> AgentProcess | None:
-        """A process that this caller may follow; None if there is none, or, without a difference, if it is another's.
+    async def process(self, process_id: str) -> AgentProcess | None:
+        """A process that the current caller may follow; None if there is none, or, without a difference, another's.
 
         Raises `BadInput` if it cannot be read.
         """
         try:
-            return await process_of(self.platform, process_id, caller)
+            return await process_of(self.platform, process_id, current_caller())
         except (StoreError, Unreadable) as error:
             raise BadInput(unavailable_words(error)) from error
 
-    async def kill_unreadable(self, process_id: str, caller: Caller, reason: str) -> bool:
-        """End a process that this caller may follow and today's classes cannot read; False if there is none to end.
-
-        Raises `StoreError`.
-        """
-        record = await self.platform.store.find(process_id)
-        if record is None or record.final or not caller.may_follow(record.caller):
-            return False
-        await self.platform.processes.kill_unreadable(process_id, reason)
-        return True
-
-    async def known_process(self, process_id: str, caller: Caller) -> AgentProcess:
-        """A process that a call names and this caller may follow. Raises `BadInput` if there is none."""
-        process = await self.process(process_id, caller)
+    async def known_process(self, process_id: str) -> AgentProcess:
+        """A process that a call names and its caller may follow. Raises `BadInput` if there is none."""
+        process = await self.process(process_id)
         if process is None:
             lost = "" if self.platform.store.durable else ", and one that ran when the server stopped is lost"
             raise BadInput(
@@ -100,6 +98,27 @@ class McpState:
                 f" A process that ended long ago is forgotten{lost}: call the goal's tool again then."
             )
         return process
+
+    async def stop(self, process: AgentProcess) -> None:
+        """End a process because its caller wants that, and wait a moment until it has stopped."""
+        end_for_caller(self.platform, process, CANCELLED_BY_CALLER)
+        self.publisher.audit_trail.ended(current_caller(), process.id)
+        with anyio.move_on_after(_END_SECONDS):
+            await process.rest()
+
+    async def kill_unreadable(self, process_id: str) -> bool:
+        """End a process of the caller that today's classes cannot read; False if there is none. Raises `StoreError`."""
+        record = await self.platform.store.find(process_id)
+        if record is None or record.final or not current_caller().may_follow(record.caller):
+            return False
+        await self.platform.processes.kill_unreadable(process_id, CANCELLED_BY_CALLER)
+        self.publisher.audit_trail.ended(current_caller(), process_id)
+        return True
+
+    @property
+    def site(self) -> DirectCalls:
+        """What the tools that the current request calls know of their caller."""
+        return DirectCalls(current_caller(), self.platform.processes.listeners)
 
     async def answer_of(self, name: str, handling: Awaitable[T]) -> T:
         """The result of a handler; `name` is the tool, prompt or resource that it answers for.
@@ -117,38 +136,84 @@ class McpState:
 
     async def answer_of_raw(self, name: str, handler: Handler, context: "Context", params: object) -> Any:
         """The result of a raw handler, whose tools are called on behalf of the caller of the request."""
-        with calling_from(DirectCalls(current_caller(), self.platform.processes.listeners)):
+        with calling_from(self.site):
             return await self.answer_of(name, handler(context, params))
 
 
 Context = ServerRequestContext[McpState, Any]
 
+_CALL, _GIVEN_UP, _ANSWERED = "call", "cancelled", "answered"
+_BRIEF: Final = 0.5
+"""Seconds after which a call is written down: most calls are answered before."""
+_RECENT: Final = 120.0
+"""Seconds for which a cancellation counts that came before its call was written down; clocks may differ."""
 
-@dataclass(frozen=True, slots=True)
-class CallContext:
-    """The server and the request of one call."""
 
-    state: McpState
-    disconnect: Disconnect | None = None
-    """Whether the client has disconnected; None where the SDK or the transport cancels the handler."""
-    session: bytes | None = None
-    """The session of the request as all servers know it; None if it is known to this program only."""
-    request_id: RequestId | None = None
-    notifier: Notifier | None = None
-    """By which the client is told what it asked for before the answer; None: it is told nothing."""
-    sdk: Context | None = None
-    """The SDK's context, by which the client is sent requests before the answer; None: it is sent none."""
+class Cancellations:
+    """Cancellations of calls that another server answers: a session's `notifications/cancelled` may reach any server.
 
-    @property
-    def heartbeat_seconds(self) -> float:
-        """The longest time without a notification for a client that asked for progress."""
-        return self.state.settings.heartbeat_seconds
+    The SDK cancels a call of its own program. For one that a process of another program answers, the two meet in the
+    store, under a key of the session's ticket and the id of the request. Only durable processes can be reached so.
+    """
 
-    @classmethod
-    def of(cls, context: Context) -> "CallContext":
-        """What the SDK's context says."""
-        session_id = connection_of(context).session_id
-        session = None if session_id is None else session_id.encode()
-        return cls(
-            context.lifespan_context, disconnect_of(context), session, context.request_id, SdkNotifier(context), context
-        )
+    def __init__(self, platform: AgentPlatform) -> None:
+        self._platform, self._store = platform, platform.store
+        self._here: set[str] = set()
+        """The keys of the calls that this program answers."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @contextmanager
+    def reachable(self, session: bytes | None, request_id: object, watch: Watch) -> Generator[None]:
+        """The time in which a call waits for a process, so that a cancellation can reach it from any server."""
+        if session is None or watch.detached or not (self._store.durable and watch.process.durable):
+            yield
+            return
+        call, answered = _key(session, request_id), asyncio.Event()
+        task = asyncio.create_task(self._announce(call, watch, answered))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        self._here.add(call)
+        try:
+            yield
+        finally:
+            self._here.discard(call)
+            answered.set()
+
+    async def _announce(self, call: str, watch: Watch, answered: asyncio.Event) -> None:
+        """Write the call down until it is answered, unless that is soon; end it if it was cancelled meanwhile."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(answered.wait(), _BRIEF)
+            return
+        process = watch.process.id
+        try:
+            kind, known = await self._store.join(call, _CALL, process)
+            if kind == _GIVEN_UP and time.time() - float(known) < _RECENT:
+                watch.leave()
+                return
+            if known != process:  # the session has used the id before
+                await self._store.join(call, _CALL, process, instead_of=known)
+            await answered.wait()
+            await self._store.join(call, _ANSWERED, "", instead_of=process)
+        except StoreError as error:
+            _log.debug("A call can be cancelled at this server only: %s", error)
+
+    async def cancel(self, session: bytes, request_id: object) -> None:
+        """End the process of a call that another server answers, unless it goes on without its caller."""
+        call = _key(session, request_id)
+        if call in self._here or not self._store.durable:
+            return
+        try:
+            kind, known = await self._store.join(call, _GIVEN_UP, str(time.time()))
+            if kind != _CALL:
+                return
+            process = await self._platform.process(known)
+        except (StoreError, UnknownName, Unreadable) as error:
+            _log.warning("A cancelled call goes on at another server: %s", error)
+            return
+        if process.outcome is None and not CallPolicy.of_process(process).detached:
+            end_for_caller(self._platform, process, CANCELLED)
+
+
+def _key(session: bytes, request_id: object) -> str:
+    # The SDK compares the texts of ids.
+    return sha256(json.dumps(["goalport.session", session.decode("latin-1"), str(request_id)]).encode()).hexdigest()

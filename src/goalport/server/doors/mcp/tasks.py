@@ -9,11 +9,9 @@ completed with the handle, so that nobody polls for ever.
 
 import json
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
-from types import MappingProxyType
 from typing import Any, Final
 
 from mcp.server.context import HandlerResult
@@ -26,8 +24,6 @@ from mcp_types import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
-    ClientCapabilities,
-    ElicitRequest,
     ElicitResult,
     InputRequiredResult,
     RequestParams,
@@ -39,17 +35,15 @@ from goalport.base.handshake import TASKS
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned, first_line
 from goalport.runtime.process import AgentProcess, Killed, Outcome, Stuck, Waiting
-from goalport.server.auth import current_caller
-from goalport.server.doors.mcp.companion_calls import stop
 from goalport.server.doors.mcp.elicitation import MOST_ASKED, Elicitation, Round, answer_when_settled
-from goalport.server.doors.mcp.progress_notifications import Observer, reply_of_task
-from goalport.server.doors.mcp.sessions import is_modern
+from goalport.server.doors.mcp.notifications import is_modern
+from goalport.server.doors.mcp.requests import Observer, reply_of_task
 from goalport.server.doors.mcp.state import Context, HandlerFailed, McpState
-from goalport.server.publish.faults import unavailable_words
+from goalport.server.publish.calls import unavailable_words
 from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.output import Wire, WrittenResult
 from goalport.server.publish.turn_tasks import Task
-from goalport.store import Codec, Sealed
+from goalport.store import Sealed
 from goalport.tools.upstream.active_calls import PREFERS_HANDLE
 
 POLL_MS: Final = 1_000
@@ -57,8 +51,6 @@ POLL_MS: Final = 1_000
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 """The statuses of tasks that change no more."""
 _DAY: Final = 24 * 3_600
-_NOTHING: Final = ClientCapabilities()
-_NO_PROBLEMS: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_ANSWER: Final = "What came was not an answer: expected an action (accept, decline or cancel) and its content."
 
 
@@ -82,36 +74,49 @@ def add_tasks(server: Server[McpState]) -> None:
     server.extensions[TASKS] = {}
 
 
-def gets_task(context: Context, policy: CallPolicy) -> bool:
+def _declared(context: Context) -> bool:
+    capabilities = context.session.client_capabilities
+    return is_modern(context) and capabilities is not None and TASKS in (capabilities.extensions or {})
+
+
+def refuse_without_tasks(context: Context) -> None:
+    """Raise `MCPError` with code -32021 for a client that does not declare tasks."""
+    if not _declared(context):
+        needed: Wire = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+        reason = f"This needs a client that declares the extension {TASKS}."
+        raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, reason, needed)
+
+
+def gets_task(context: Context | None, policy: CallPolicy) -> bool:
     """Whether a call of a goal is answered with a task.
 
     Raises `MCPError` with code -32021 where the goal is for clients with tasks alone and this one has none.
     """
+    if context is None:
+        return False
     if policy.task_required:
         refuse_without_tasks(context)
     return _declared(context) and policy.may_give_handle and not (context.meta or {}).get(PREFERS_HANDLE)
 
 
-async def answer_or_task(
-    observer: Observer, policy: CallPolicy, earlier: Round | None
-) -> HandlerResult | WrittenResult:
+async def answer_or_task(observer: Observer, earlier: Round | None) -> HandlerResult | WrittenResult:
     """The task of a process that a call started.
 
     If its goal says a `wait_budget`, the call first waits so long for the result or for questions. The questions end it
     as they end a call without a task; the repeated call, with the answers, is answered with the task.
     """
-    context, process = observer.context.sdk, observer.process
+    context, process, policy = observer.context.sdk, observer.process, observer.policy
     assert context is not None
     if earlier is not None:
         elicitation = Elicitation(context, process, policy, earlier)
         await elicitation.take(earlier.responses)
-        await (await _Refusals.of(context.lifespan_context, process)).note(elicitation, earlier.responses)
+        await (await _Refusals.of(context.lifespan_context, process)).note(elicitation.round, earlier.responses)
     elif policy.wait_budget is not None:
-        answer = await answer_when_settled(observer, policy)
+        answer = await answer_when_settled(observer)
         if process.status.ended or isinstance(answer, InputRequiredResult):
             return answer
     task = Task(process, observer.message_id)
-    return {"resultType": "task", "status": "working", **_times(context.lifespan_context, task)}
+    return {"resultType": "task", "status": "working", **_described(context.lifespan_context, task)}
 
 
 async def _get(context: Context, params: _TaskParams) -> HandlerResult:
@@ -122,18 +127,28 @@ async def _get(context: Context, params: _TaskParams) -> HandlerResult:
 
 async def _update(context: Context, params: _TaskUpdateParams) -> HandlerResult:
     """Answer `tasks/update`: take the answers to questions of a task; answers to others are left out."""
-    task = await _task(context, params.task_id, "tasks/update")
+    task, state = await _task(context, params.task_id, "tasks/update"), context.lifespan_context
+    process = task.process
+
+    async def take() -> None:
+        refusals = await _Refusals.of(state, process)
+        responses = refusals.by_question(params.input_responses)
+        now = Round(process.id, 0, Counter(refusals.counts) + Counter(responses.keys()), set(refusals.opened))
+        elicitation = Elicitation(context, process, CallPolicy.of_process(process), now)
+        await elicitation.take({each: answer for each, answer in responses.items() if answer is not None})
+        now.problems.update((each, _NO_ANSWER) for each, answer in responses.items() if answer is None)
+        await refusals.note(now, responses)
+
     with _store_errors():
-        taking = _take(context, task.process, params.input_responses)
-        await context.lifespan_context.answer_of(f"task {task.id}", taking)
+        await state.answer_of(f"task {task.id}", take())
     return {"resultType": "complete"}
 
 
 async def _cancel(context: Context, params: _TaskParams) -> HandlerResult:
     """Answer `tasks/cancel`: end what a task does; one that has ended stays as it is."""
-    task = await _task(context, params.task_id, "tasks/cancel")
-    if not task.process.status.ended and await _reply(context, task) is None:
-        await stop(context.lifespan_context, task.process)
+    task, state = await _task(context, params.task_id, "tasks/cancel"), context.lifespan_context
+    if not (task.process.status.ended or (task.message_id and await reply_of_task(state, task) is not None)):
+        await state.stop(task.process)
     return {"resultType": "complete"}
 
 
@@ -142,25 +157,17 @@ async def state_of(context: Context, task: Task) -> Wire:
     state = context.lifespan_context
     with _store_errors():
         status = await state.answer_of(f"task {task.id}", _status(context, task))
-    return {**_times(state, task), **status}
+    return {**_described(state, task), **status}
 
 
 async def task_of(context: Context, task_id: str) -> Task | None:
     """The task of an id; None if there is none, or if it is another caller's. Raises `MCPError`."""
     process_id, _, message_id = task_id.partition(":")
     try:
-        process = await context.lifespan_context.process(process_id, current_caller())
+        process = await context.lifespan_context.process(process_id)
     except BadInput as error:
         raise MCPError(INTERNAL_ERROR, str(error)) from error
     return None if process is None or process.options.turns != bool(message_id) else Task(process, message_id)
-
-
-def refuse_without_tasks(context: Context) -> None:
-    """Raise `MCPError` with code -32021 for a client that does not declare tasks."""
-    if not _declared(context):
-        needed: Wire = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-        reason = f"This needs a client that declares the extension {TASKS}."
-        raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, reason, needed)
 
 
 async def _task(context: Context, task_id: str, method: str) -> Task:
@@ -177,23 +184,9 @@ async def _task(context: Context, task_id: str, method: str) -> Task:
     return task
 
 
-async def _take(context: Context, process: AgentProcess, given: Mapping[str, object]) -> None:
-    refusals = await _Refusals.of(context.lifespan_context, process)
-    responses = refusals.by_question(given)
-    asked = Counter(refusals.counts) + Counter(responses.keys())
-    elicitation = Elicitation(context, process, CallPolicy.of_process(process), refusals.round(asked))
-    await elicitation.take({each: answer for each, answer in responses.items() if answer is not None})
-    elicitation.problems.update((each, _NO_ANSWER) for each, answer in responses.items() if answer is None)
-    await refusals.note(elicitation, responses)
-
-
-async def _reply(context: Context, task: Task) -> WrittenResult | None:
-    return await reply_of_task(context.lifespan_context, task) if task.message_id else None
-
-
 async def _status(context: Context, task: Task) -> Wire:
     state, process = context.lifespan_context, task.process
-    if (reply := await _reply(context, task)) is not None:
+    if task.message_id and (reply := await reply_of_task(state, task)) is not None:
         return {"status": "completed", "result": reply.wire}
     # A turn whose process is stuck, and that has no reply yet, is about to end.
     ends = task.message_id and isinstance(process.outcome, Stuck)
@@ -202,10 +195,15 @@ async def _status(context: Context, task: Task) -> Wire:
         return {"status": "cancelled", "statusMessage": _words(outcome.reason)}
     if outcome is None or isinstance(outcome, Waiting):
         refusals = await _Refusals.of(state, process)
-        last = refusals.round(refusals.counts, refusals.problems)
+        last = Round(process.id, 0, Counter(refusals.counts), set(refusals.opened), problems=dict(refusals.problems))
         elicitation = Elicitation(context, process, CallPolicy.of_process(process), last)
         requests = elicitation.requests
-        if known := refusals.by_key(requests):
+        known: Wire = {
+            refusals.key(each): request.model_dump(by_alias=True, mode="json", exclude_none=True)
+            for each, request in requests.items()
+            if each in refusals.counts
+        }
+        if known:
             asked = "; ".join(first_line(each.message) for each in process.open_questions if each.id in requests)
             return {"status": "input_required", "statusMessage": _words(asked), "inputRequests": known}
         # Between an answer and what follows from it a process still waits, but for nothing; or it has just asked again.
@@ -224,103 +222,74 @@ async def _ended(state: McpState, process: AgentProcess, outcome: Outcome) -> Wi
     try:
         return {"status": "completed", "result": await state.answer_of(f"task {process.id}", answer())}
     except HandlerFailed as failure:
-        error = failure.error
-        told = {"code": error.code, "message": error.message}
-        return {"status": "failed", "statusMessage": error.message, "error": told}
+        told = {"code": failure.error.code, "message": failure.error.message}
+        return {"status": "failed", "statusMessage": failure.error.message, "error": told}
 
 
-@dataclass(frozen=True, slots=True)
 class _Refusals:
     """How often answers to the open questions of a task were refused, and the mistakes in the last ones.
 
-    They are kept in the store, for all its servers; encrypted, as mistakes quote what a person typed. A client answers
-    a key once, so a question that is asked again has another one.
+    They are kept in the store, for all its servers; encrypted, as mistakes quote what a person typed, and without a key
+    the mistakes are left out. A client answers a key once, so a question that is asked again has another one.
     """
 
-    state: McpState
-    process_id: str
-    counts: Mapping[str, int]
-    problems: Mapping[str, str]
-    opened: Collection[str]
-    """The questions whose address the person has agreed to open."""
+    def __init__(self, state: McpState, process: AgentProcess) -> None:
+        self._store, self._codec = state.platform.store, state.platform.processes.codec(process.id)
+        self.counts: dict[str, int] = {}
+        self.problems: dict[str, str] = {}
+        self.opened: set[str] = set()
+        """The questions whose address the person has agreed to open."""
 
     @classmethod
     async def of(cls, state: McpState, process: AgentProcess) -> "_Refusals":
         """What is kept of the questions that are open."""
-        counts: dict[str, int] = {}
-        problems: dict[str, str] = {}
-        opened: set[str] = set()
-        codec = state.platform.processes.codec(process.id)
+        self = cls(state, process)
         for question in process.open_questions:
-            kept, count = await state.platform.store.join(_kept_as(question.id), "", "0")
-            counts[question.id] = int(count)
-            problems[question.id], is_open = _unsealed(codec, kept) if kept else ("", False)
-            opened |= {question.id} if is_open else set()
-        return cls(state, process.id, counts, problems, opened)
+            kept, count = await self._store.join(_kept_as(question.id), "", "0")
+            self.counts[question.id], self.problems[question.id] = int(count), ""
+            try:
+                match self._codec.decode(json.loads(kept or "null")):
+                    case [str() as problems, bool() as opened]:
+                        self.problems[question.id] = problems
+                        self.opened |= {question.id} if opened else set()
+                    case _:
+                        pass
+            except (Unreadable, ValueError):
+                continue
+        return self
 
-    def round(self, asked: Mapping[str, int], problems: Mapping[str, str] = _NO_PROBLEMS) -> Round:
-        """What was asked so far, as a call without tasks would have it."""
-        return Round(self.process_id, 0, asked, opened=self.opened, problems=problems)
-
-    async def note(self, elicitation: Elicitation, answered: Iterable[str]) -> None:
+    async def note(self, now: Round, answered: Iterable[str]) -> None:
         """Keep what became of answers that left their questions open, unless something was kept meanwhile."""
         for question in self.counts.keys() & answered:
-            times, problems = elicitation.asked[question], elicitation.problems.get(question, "")
-            opened = question in elicitation.opened
+            times, problems = now.asked[question], _words(now.problems.get(question, ""))
+            opened = question in now.opened
             if problems or opened or times == MOST_ASKED:
-                kept = _sealed(self.state.platform.processes.codec(self.process_id), _words(problems), opened)
+                try:
+                    kept = json.dumps(self._codec.encode(Sealed([problems, opened])))
+                except Unstorable:
+                    kept = json.dumps(["", opened])
                 before = str(self.counts[question])
-                await self.state.platform.store.join(_kept_as(question), kept, str(times), instead_of=before)
+                await self._store.join(_kept_as(question), kept, str(times), instead_of=before)
 
-    def by_key(self, requests: Mapping[str, ElicitRequest]) -> Wire:
-        """The request of each question that was open when this was read, under its key."""
-        return {
-            self._key(each): request.model_dump(by_alias=True, mode="json", exclude_none=True)
-            for each, request in requests.items()
-            if each in self.counts
-        }
-
-    def by_question(self, responses: Mapping[str, object]) -> dict[str, ElicitResult | None]:
-        """The responses by the ids of the questions that they answer; None for what is none."""
-        return {each: _read(responses[key]) for each in self.counts if (key := self._key(each)) in responses}
-
-    def _key(self, question: str) -> str:
+    def key(self, question: str) -> str:
+        """The key under which a client is asked a question."""
         count = self.counts[question]
         return f"{question}.{count}" if count else question
 
-
-def _read(response: object) -> ElicitResult | None:
-    try:
-        return ElicitResult.model_validate(response)
-    except ValidationError:
-        return None
-
-
-def _sealed(codec: Codec, problems: str, opened: bool) -> str:  # noqa: FBT001 - a pair
-    """What is kept of a question, encrypted; without a key not the problems, since they may quote a secret."""
-    try:
-        return json.dumps(codec.encode(Sealed([problems, opened])))
-    except Unstorable:
-        return json.dumps(["", opened])
-
-
-def _unsealed(codec: Codec, kept: str) -> tuple[str, bool]:
-    try:
-        match codec.decode(json.loads(kept)):
-            case [str() as problems, bool() as opened]:
-                return problems, opened
-            case _:
-                return "", False
-    except (Unreadable, ValueError):
-        return "", False
+    def by_question(self, responses: Mapping[str, object]) -> dict[str, ElicitResult | None]:
+        """The responses by the ids of the questions that they answer; None for what is none."""
+        found: dict[str, ElicitResult | None] = {}
+        for each in self.counts:
+            if (key := self.key(each)) in responses:
+                try:
+                    found[each] = ElicitResult.model_validate(responses[key])
+                except ValidationError:
+                    found[each] = None
+        return found
 
 
 def _kept_as(question: str) -> str:
     return f"goalport/task/{question}"
-
-
-def _declared(context: Context) -> bool:
-    return is_modern(context) and TASKS in ((context.session.client_capabilities or _NOTHING).extensions or {})
 
 
 @contextmanager
@@ -332,28 +301,22 @@ def _store_errors() -> Generator[None]:
         raise MCPError(INTERNAL_ERROR, _words(unavailable_words(error))) from error
 
 
-def _times(state: McpState, task: Task) -> Wire:
-    """What a client is told of a task besides its status."""
-    process = task.process
+def _described(state: McpState, task: Task) -> Wire:
+    """What a client is told of a task besides its status: among it for how long it is kept, if it has ended."""
+    process, settings = task.process, state.settings
     last = (each.started_at + timedelta(seconds=each.seconds) for each in process.history[-1:])
     asked = (each.asked_at for each in process.open_questions)
     updated = max(process.finished_at or process.created_at, process.created_at, *last, *asked)
+    kept, ttl = settings.retention_days * _DAY if state.platform.store.durable else settings.result_seconds, None
+    if process.status.ended and process.finished_at and kept:
+        ttl = int((process.finished_at - process.created_at + timedelta(seconds=kept)).total_seconds() * 1_000)
     return {
         "taskId": task.id,
         "createdAt": process.created_at.isoformat(),
         "lastUpdatedAt": updated.isoformat(),
-        "ttlMs": _kept_ms(state, process),
+        "ttlMs": ttl,
         "pollIntervalMs": POLL_MS,
     }
-
-
-def _kept_ms(state: McpState, process: AgentProcess) -> int | None:
-    """The milliseconds from its beginning for which a task is kept; None while it goes on, or if kept for ever."""
-    settings = state.settings
-    kept = settings.retention_days * _DAY if state.platform.store.durable else settings.result_seconds
-    if not (process.status.ended and process.finished_at and kept):
-        return None
-    return int((process.finished_at - process.created_at + timedelta(seconds=kept)).total_seconds() * 1_000)
 
 
 def _words(text: str) -> str:

@@ -58,7 +58,7 @@ from goalport.server.doors.openai.requests import (
     named_conversation,
     read_request,
 )
-from goalport.server.publish.faults import unavailable_words
+from goalport.server.publish.calls import unavailable_words
 from goalport.server.publish.limits import LimitReached
 from goalport.server.publish.publisher import counted_turn, note_turn, start_goal
 from goalport.server.publish.questions_in_words import Unclear, asked_in

@@ -1,4 +1,4 @@
-"""Incoming JSON-RPC messages: which are valid, and the middleware that reads one from the body of each HTTP POST.
+"""Incoming JSON-RPC messages and the HTTP requests that carry them: which are valid, and whether clients disconnect.
 
 The SDK gives no answer to an invalid message: it takes a request with an invalid id for a notification. So messages are
 checked before their methods and parameters are read, and refused with an error.
@@ -11,6 +11,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final, cast
 
+from mcp.server.context import ServerRequestContext
 from mcp.server.streamable_http import check_accept_headers
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
@@ -31,17 +32,19 @@ from mcp_types import (
     ErrorData,
     JSONRPCError,
 )
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.base.words import first_line
-from goalport.server.doors.mcp.cancellations import is_modern_request
+from goalport.runtime.platform.runs import Disconnect
 
 SESSION_ID: Final = b"mcp-session-id"
-_KEY: Final = "goalport.message"
+VERSION: Final = MCP_PROTOCOL_VERSION_HEADER.encode()
+_MESSAGE: Final = "goalport.message"
+_DISCONNECT: Final = "goalport.disconnect"
 _RESUME: Final = b"last-event-id"
 _MOST_SHOWN: Final = 80
 
@@ -61,25 +64,22 @@ def _problem_in(message: object) -> str | None:
     if not isinstance(message, dict):
         return f"A message should be a JSON object; came {_shown(message)}. Send each message by itself."
     fields = cast("Mapping[str, object]", message)
+    identity = fields.get("id")
     if fields.get("jsonrpc") != "2.0":
         return f'"jsonrpc" should be "2.0"; came {_shown(fields.get("jsonrpc"))}.'
     if "method" not in fields:
-        return _problem_in_answer(fields)
+        if not isinstance(fields.get("result", fields.get("error")), dict):
+            return 'A message should have a "method", or the "result" or "error" of an answer, which is an object.'
+        if _is_id(identity) or (identity is None and "error" in fields):
+            return None
+        return f'"id" should be that of the request; came {_shown(identity)}.'
     if not isinstance(fields["method"], str):
         return f'"method" should be a text; came {_shown(fields["method"])}.'
-    if "id" in fields and not _is_id(fields["id"]):
-        return f'"id" should be a text or an integer; came {_shown(fields["id"])}. A notification has none.'
+    if "id" in fields and not _is_id(identity):
+        return f'"id" should be a text or an integer; came {_shown(identity)}. A notification has none.'
     if not isinstance(fields.get("params"), dict | None):
         return f'"params" should be an object; came {_shown(fields["params"])}.'
     return None
-
-
-def _problem_in_answer(fields: Mapping[str, object]) -> str | None:
-    if not isinstance(fields.get("result", fields.get("error")), dict):
-        return 'A message should have a "method", or the "result" or "error" of an answer, which is an object.'
-    if _is_id(fields.get("id")) or (fields.get("id") is None and "error" in fields):
-        return None
-    return f'"id" should be that of the request; came {_shown(fields.get("id"))}.'
 
 
 def _id_of(message: object) -> str | int | None:
@@ -98,26 +98,30 @@ def _is_id(found: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    match value:
-        case dict():
-            return "an object"
-        case list():
-            return "a list"
-        case _:
-            return first_line(json.dumps(value, ensure_ascii=False), _MOST_SHOWN)
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    return first_line(json.dumps(value, ensure_ascii=False), _MOST_SHOWN)
 
 
 def message_of(scope: Scope) -> object:
     """The message of a POST, parsed from JSON; None if there is no valid one."""
-    return scope.get(_KEY)
+    return scope.get(_MESSAGE)
 
 
 def header(fields: Mapping[str, Any], wanted: bytes) -> bytes:
     """The value of a header of a scope, or of the first message of a response; empty if it has none."""
-    for name, value in fields["headers"]:
-        if name == wanted:
-            return value
-    return b""
+    return next((value for name, value in fields["headers"] if name == wanted), b"")
+
+
+def is_modern_request(scope: Scope) -> bool:
+    """Whether the protocol version has no sessions: there, closing the connection cancels, and the SDK watches it."""
+    return header(scope, VERSION).decode("latin-1") in MODERN_PROTOCOL_VERSIONS
+
+
+def handshake_version(scope: Scope) -> str | None:
+    """The revision of a request of the handshake era, the latest if it names none; None for other revisions."""
+    named = next((value.decode("latin-1") for name, value in scope["headers"] if name == VERSION), None)
+    return named or LATEST_HANDSHAKE_VERSION if named is None or named in HANDSHAKE_PROTOCOL_VERSIONS else None
 
 
 class PostReader:
@@ -133,35 +137,25 @@ class PostReader:
             await self._app(scope, receive, send)
             return
         body = await _read_body(receive)
-        if body["type"] == "http.request":
-            await self._check(scope, replayed(body, receive), send, body["body"])
-
-    async def _check(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
-        """Refuse an invalid message, and pass on a valid one."""
+        if body is None:
+            return
         message, refused = read_message(body)
-        if refused is not None:
-            await refuse(refused, scope, receive, send)
-            return
-        scope[_KEY] = message
-        if not is_modern_request(scope) and (reason := contradiction(scope["headers"], message)):
-            await refuse(refusal(_id_of(message), reason, HEADER_MISMATCH), scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+        if refused is None:
+            scope[_MESSAGE] = message
+            if not is_modern_request(scope) and (reason := contradiction(scope["headers"], message)):
+                refused = refusal(_id_of(message), reason, HEADER_MISMATCH)
+        again = replayed({"type": "http.request", "body": body, "more_body": False}, receive)
+        await (self._app(scope, again, send) if refused is None else refuse(refused, scope, again, send))
 
 
-async def _read_body(receive: Receive) -> Message:
-    """The whole body as one message, or the disconnect message."""
-    message = await receive()
-    if message["type"] != "http.request" or not message.get("more_body"):
-        return {"more_body": False, "body": b"", **message}
-    body = bytearray()
-    while message["type"] == "http.request":
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-        if not more:
-            return {"type": "http.request", "body": bytes(body), "more_body": False}
-        message = await receive()
-    return message
+async def _read_body(receive: Receive) -> bytes | None:
+    """The whole body; None if the client has disconnected."""
+    parts: list[bytes] = []
+    while (message := await receive())["type"] == "http.request":
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)
+    return None
 
 
 def replayed(body: Message, receive: Receive) -> Receive:
@@ -174,11 +168,9 @@ def replayed(body: Message, receive: Receive) -> Receive:
     return replay
 
 
-async def refuse(
-    answer: JSONRPCError, scope: Scope, receive: Receive, send: Send, status: int = HTTPStatus.BAD_REQUEST
-) -> None:
-    """Send an error response with an HTTP status."""
-    await error_response(answer, status)(scope, receive, send)
+async def refuse(answer: JSONRPCError, scope: Scope, receive: Receive, send: Send) -> None:
+    """Send an error response with status 400."""
+    await error_response(answer, HTTPStatus.BAD_REQUEST)(scope, receive, send)
 
 
 def error_response(answer: JSONRPCError, status: int, session: bytes = b"") -> Response:
@@ -190,21 +182,17 @@ def error_response(answer: JSONRPCError, status: int, session: bytes = b"") -> R
 
 def takes_json(scope: Scope) -> bool:
     """Whether a request is made in JSON, and its client takes JSON and event streams."""
-    return _takes_both(header(scope, b"accept")) and _media_type(header(scope, b"content-type")) == "application/json"
+    return _takes_json(header(scope, b"accept"), header(scope, b"content-type"))
 
 
 @lru_cache(maxsize=64)
-def _takes_both(accept: bytes) -> bool:
-    return check_accept_headers(Request({"type": "http", "headers": [(b"accept", accept)]})) == (True, True)
-
-
-@lru_cache(maxsize=64)
-def _media_type(content_type: bytes) -> str:
-    return content_type.decode("latin-1").partition(";")[0].strip()
+def _takes_json(accept: bytes, content_type: bytes) -> bool:
+    both = check_accept_headers(Request({"type": "http", "headers": [(b"accept", accept)]})) == (True, True)
+    return both and content_type.decode("latin-1").partition(";")[0].strip() == "application/json"
 
 
 _ROUTING: Final = frozenset({MCP_METHOD_HEADER.encode(), MCP_NAME_HEADER.encode()})
-_REQUIRED: Final = _ROUTING | {MCP_PROTOCOL_VERSION_HEADER.encode()}
+_REQUIRED: Final = _ROUTING | {VERSION}
 """The headers that each request has since revision 2026-07-28."""
 _ENCODED: Final = "=?"
 """How a name in a header begins that is encoded."""
@@ -217,15 +205,12 @@ def contradiction(headers: Iterable[tuple[bytes, bytes]], message: object) -> st
         return None
     if doubled := find_duplicated_routing_header(found):
         return f"The header {doubled} is there more than once."
-    said = dict(found)
-    fields = cast("Mapping[str, Any]", message)
+    said, fields = dict(found), cast("Mapping[str, Any]", message)
     method = fields.get("method")
     if said.get(MCP_METHOD_HEADER, method) != method:
         return f"The header {MCP_METHOD_HEADER} does not match the method of the message."
-    key = NAME_BEARING_METHODS.get(str(method))
-    params: Mapping[Any, object] = fields.get("params") or {}
-    named = params.get(key)
-    if MCP_NAME_HEADER in said and key is not None and decode_header_value(said[MCP_NAME_HEADER]) != named:
+    key, params = NAME_BEARING_METHODS.get(str(method)), cast("Mapping[Any, object]", fields.get("params") or {})
+    if MCP_NAME_HEADER in said and key is not None and decode_header_value(said[MCP_NAME_HEADER]) != params.get(key):
         return f"The header {MCP_NAME_HEADER} does not match the {key} in the message."
     return None
 
@@ -236,25 +221,55 @@ def agreed_version(headers: Iterable[tuple[bytes, bytes]], message: Mapping[str,
     said = dict(found)
     if len(said) < len(found):
         return None
-    if _repeats(said, message):
-        return said[MCP_PROTOCOL_VERSION_HEADER]
+    # Most headers repeat their message word for word. The SDK's check, of which this is the beginning, also knows
+    # encoded names, and costs several times as much.
+    params, method = message["params"], message["method"]
+    meta, name = params.get("_meta"), params.get(NAME_BEARING_METHODS.get(method))
+    if isinstance(meta, dict) and CLIENT_CAPABILITIES_META_KEY in meta and isinstance(name, str):
+        version = cast("dict[str, object]", meta).get(PROTOCOL_VERSION_META_KEY)
+        told = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method, MCP_NAME_HEADER: name}
+        if said == told and version in MODERN_PROTOCOL_VERSIONS and not name.startswith(_ENCODED):
+            return said[MCP_PROTOCOL_VERSION_HEADER]
     route = classify_inbound_request(message, headers=said)
     return route.protocol_version if isinstance(route, InboundModernRoute) else None
 
 
-def _repeats(said: Mapping[str, str], message: Mapping[str, Any]) -> bool:
-    """Whether headers repeat a message word for word, as most do.
-
-    The SDK's check, of which this is the beginning, also knows encoded names, and costs several times as much.
-    """
-    params, method = message["params"], message["method"]
-    meta, name = params.get("_meta"), params.get(NAME_BEARING_METHODS.get(method))
-    if not isinstance(meta, dict) or CLIENT_CAPABILITIES_META_KEY not in meta or not isinstance(name, str):
-        return False
-    version = cast("dict[str, object]", meta).get(PROTOCOL_VERSION_META_KEY)
-    told = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method, MCP_NAME_HEADER: name}
-    return said == told and version in MODERN_PROTOCOL_VERSIONS and not name.startswith(_ENCODED)
-
-
 def _decoded(headers: Iterable[tuple[bytes, bytes]], wanted: Collection[bytes]) -> list[tuple[str, str]]:
     return [(name.decode(), value.decode("latin-1")) for name, value in headers if name in wanted]
+
+
+def disconnect_of(context: ServerRequestContext[Any, Any]) -> Disconnect | None:
+    """The `Disconnect` of the current request; None where the SDK or the transport cancels the handler."""
+    request = context.request
+    return request.scope.get(_DISCONNECT) if isinstance(request, Request) else None
+
+
+def new_disconnect(scope: Scope) -> Disconnect:
+    """Make the `Disconnect` of a request and store it in its scope; the caller must watch the connection."""
+    disconnect = scope[_DISCONNECT] = Disconnect()
+    return disconnect
+
+
+def watching_disconnect(app: ASGIApp) -> ASGIApp:
+    """The app, told of the disconnect of each handshake-era POST whose scope has no `Disconnect` yet."""
+
+    async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST" or _DISCONNECT in scope or is_modern_request(scope):
+            await app(scope, receive, send)
+            return
+        disconnect, answered = new_disconnect(scope), False
+
+        async def watched_send(message: Message) -> None:
+            nonlocal answered
+            answered = answered or (message["type"] == "http.response.body" and not message.get("more_body", False))
+            await send(message)
+
+        async def watched_receive() -> Message:
+            message = await receive()
+            if message["type"] == "http.disconnect" and not answered:
+                disconnect.note()
+            return message
+
+        await app(scope, watched_receive, watched_send)
+
+    return watched

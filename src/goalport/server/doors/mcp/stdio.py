@@ -27,9 +27,9 @@ from mcp_types import PARSE_ERROR, JSONRPCError, JSONRPCResponse, jsonrpc_messag
 
 from goalport.base.handshake import EarlyHandshake
 from goalport.server.auth import Access
+from goalport.server.doors.mcp.jsonrpc import read_message, refusal
 from goalport.server.doors.mcp.server import make_server
 from goalport.server.doors.mcp.state import McpState
-from goalport.server.doors.mcp.transports.jsonrpc import read_message, refusal
 from goalport.server.publish.publisher import Publisher
 
 _ID: Final = re.compile(rb'"id"\s*:\s*(?:([0-9]{1,15})|"([^"\\]{1,100})")')

@@ -1,0 +1,390 @@
+"""One request to call a tool: what its client is told before the answer, and its wait for a process or a turn.
+
+Waiting for a process does not change it; but an attached process is killed when the last request that waits for it is
+gone (`platform.runs`). The numbers of progress only grow, and its messages are for people. Whoever asked for progress
+gets a heartbeat when there is none. The process of a conversation rests between turns, so a request waits for a turn.
+`elicitation` and `calls` are above.
+"""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import aclosing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, get_args
+
+import anyio
+from mcp_types import LoggingLevel, RequestId
+
+from goalport.base.errors import GoalportError
+from goalport.base.events import (
+    ActionFinished,
+    ActionRetried,
+    ActionStarted,
+    Event,
+    MessageDelta,
+    MessageSent,
+    ModelCalled,
+    ProcessFinished,
+    ProgressUpdated,
+    ToolCalled,
+)
+from goalport.base.observe import in_words
+from goalport.base.secrecy import hide_known
+from goalport.base.words import first_line, visible
+from goalport.runtime.chat import ChatSession, ConversationMessage, Turn, TurnResult
+from goalport.runtime.platform.runs import Disconnect, Watch
+from goalport.runtime.process import AgentProcess, Follower, Heartbeat, Outcome, Rested, Waiting
+from goalport.server.auth import current_caller
+from goalport.server.doors.mcp.jsonrpc import disconnect_of
+from goalport.server.doors.mcp.notifications import connection_of, log_level_of, progress_wanted, send_log
+from goalport.server.doors.mcp.state import Context, McpState
+from goalport.server.publish.answers import answer_with_reply
+from goalport.server.publish.goal_tools import CallPolicy
+from goalport.server.publish.limits import Place
+from goalport.server.publish.output import WrittenResult, last_reply
+from goalport.server.publish.turn_tasks import Task, end_of_turn, session_of_process
+from goalport.tools.upstream.active_calls import call_hooks
+
+_LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)
+_EARLY: Final = 0.95
+"""The part of the interval after which a heartbeat is sent, so that clients never wait for a whole interval."""
+_LITTLE: Final = 0.001
+"""What heartbeats add to the progress that a tool reported: progress must grow, but not overtake the tool."""
+_MOST_EVENTS: Final = 500
+"""The most events that wait to be reported; for a client that reads too slowly the oldest are dropped."""
+_GAP: Final = 0.25
+"""Seconds between two notifications with the text of a reply."""
+_MOST_SHOWN: Final = 8_000
+"""The most characters of one notification: each has the text so far, and the answer has the whole of it."""
+
+
+class Progress:
+    """What the client of one request is told before its answer: progress, whose numbers only grow, and log messages.
+
+    Of a process, the number is that of its finished actions; of a tool, what the tool reports. What is told between
+    two of these adds a growing fraction.
+    """
+
+    def __init__(
+        self,
+        report: Callable[[float, float | None, str | None], Awaitable[None]] | None,
+        log: Callable[[LoggingLevel, str], Awaitable[None]],
+        level: LoggingLevel | None,
+        heartbeat_seconds: float,
+    ) -> None:
+        """`report` and `log` send one notification each; no `report`, no `level`: the client does not want it."""
+        self.tells_text = False
+        """Whether it tells the text of a reply too, as far as it is written."""
+        self._report, self._log = report, log
+        self._least = _LEVELS.index(level) if level else len(_LEVELS)
+        self._heartbeat_seconds = heartbeat_seconds
+        self._began = self._sent_at = anyio.current_time()
+        self._sent = self._base = self._done = 0.0
+        """The number that was sent last, that on which a process or a tool counts, and that at its last step."""
+        self._total: float | None = None
+        self._steps = 0
+        """How much was told since the last step."""
+        self._unit = 0.0
+        """What is told between two steps adds less than this; 0: nothing counts yet, and it adds 1."""
+        self._doing = self._action = ""
+        self._text = self._sent_text = self._told_text = ""
+        """The text of a reply so far, that of its complete messages, and what was told of it."""
+        self._more_text = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def begin(self, message: str = "") -> None:
+        """Count the actions of a process from now on, and tell that it begins, if there is a message; once."""
+        if not self._unit:
+            self._unit, self._base = 1.0, self._sent and self._sent + _LITTLE
+            self._done, self._steps = self._base, 0
+            if message:
+                await self._send(self._done, message)
+
+    async def report(self, progress: float, total: float | None, message: str | None) -> None:
+        """Tell what a tool reports; a number that does not grow, or is none in JSON, is left out."""
+        if not self._unit:
+            self._unit, self._base = _LITTLE, self._sent
+            self._done, self._steps = self._base, 0
+        if self._sent < self._base + progress < math.inf:
+            of = None if total is None or not math.isfinite(total) else total
+            await self._count(progress, of, first_line(message or ""))
+
+    async def event(self, event: Event) -> None:
+        """Tell what the client wants to know of an event."""
+        match event:
+            case ActionStarted(action=action, planned=planned):
+                self._action, self._total = _short(action), self._base + planned
+            case ActionFinished(action=action, number=number, planned=planned, status=status):
+                how = "" if status == "succeeded" else f" {status}"
+                await self._count(number, planned, f"{number}/{planned} {_short(action)}{how}")
+            case ActionRetried(action=action, attempt=attempt, delay_seconds=delay):
+                await self.say(f"{_short(action)} failed at attempt {attempt}, trying again in {delay:g} s")
+            case ModelCalled(model=model, turn=1, action=action):
+                await self.say(f"{_short(action)} asks {model}")
+            case ToolCalled(tool=tool, action=action):
+                await self.say(f"{_short(action)} calls {tool}")
+            case ProgressUpdated(message=message):
+                await self.say(message)
+            case MessageDelta(thinking=False, text=text) if self.tells_text:
+                self._write(self._text + text)
+            case MessageSent(text=text) if self.tells_text:
+                self._write(f"{self._sent_text}{text}\n\n")
+                self._sent_text = self._text
+            case _:
+                pass
+        level = _level_of(event)
+        if _LEVELS.index(level) >= self._least and (words := in_words(event)):
+            await self._log(level, first_line(words))
+
+    @contextmanager
+    def beating(self, doing: str = "") -> Generator[None]:
+        """The time in which a heartbeat is sent whenever nothing was sent for an interval, and the text of a reply.
+
+        `doing` says what is done, if that is not an action of a process.
+        """
+        interval = _EARLY * self._heartbeat_seconds
+        if self._report is None:
+            yield
+            return
+        self._doing = doing
+
+        def start() -> None:
+            self._task = self._task or asyncio.create_task(self._beat(interval))
+
+        # Most calls end before the first heartbeat is due, and need no task.
+        timer = asyncio.get_running_loop().call_at(self._sent_at + interval, start)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if self._task is not None:
+                self._task.cancel()
+                self._task = None
+
+    async def _beat(self, interval: float) -> None:
+        while True:
+            with anyio.CancelScope(deadline=self._sent_at + interval):
+                await self._more_text.wait()
+            if self._more_text.is_set():
+                self._more_text.clear()
+                text = hide_known(visible(self._text).strip())  # a secret may have come in two pieces
+                if text != self._told_text:
+                    self._told_text = text
+                    await self.say(text, whole=True)
+                    await asyncio.sleep(_GAP)
+            elif (now := anyio.current_time()) >= self._sent_at + interval:
+                doing = self._doing or (f"still at {self._action}" if self._action else "still planning")
+                await self.say(f"{doing} after {now - self._began:.0f} s")
+
+    def _write(self, text: str) -> None:
+        self._text = text if len(text) <= _MOST_SHOWN else f"…{text[1 - _MOST_SHOWN :]}"
+        self._more_text.set()
+        if self._report is not None:
+            self._task = self._task or asyncio.create_task(self._beat(_EARLY * self._heartbeat_seconds))
+
+    async def say(self, message: str, *, whole: bool = False) -> None:
+        """Tell a message between two steps, of which, unless `whole`, the first line."""
+        self._steps += 1
+        more = self._unit * self._steps / (self._steps + 1) if self._unit else self._steps
+        await self._send(self._done + more, message if whole else first_line(message))
+
+    async def _count(self, progress: float, total: float | None, message: str) -> None:
+        """Tell a step: so much is done of a total."""
+        self._done, self._steps = self._base + progress, 0
+        self._total = None if total is None else self._base + total
+        await self._send(self._done, message)
+
+    async def _send(self, number: float, message: str) -> None:
+        if self._report is not None:
+            self._sent_at, self._sent = anyio.current_time(), number
+            await self._report(number, self._total, message or None)
+
+
+def _short(action: str) -> str:
+    return action.rpartition(".")[2]
+
+
+def _level_of(event: Event) -> LoggingLevel:
+    match event:
+        case ActionRetried() | ActionFinished(status="failed"):
+            return "warning"
+        case ProgressUpdated() | ActionFinished() | ProcessFinished():
+            return "info"
+        case _:
+            return "debug"
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """The server and the request of one call."""
+
+    state: McpState
+    disconnect: Disconnect | None = None
+    """Whether the client has disconnected; None where the SDK or the transport cancels the handler."""
+    session: bytes | None = None
+    """The session of the request as all servers know it; None if it is known to this program only."""
+    request_id: RequestId | None = None
+    progress: Progress | None = None
+    """By which the client is told what it asked for before the answer; None: it is told nothing."""
+    sdk: Context | None = None
+    """The SDK's context, by which the client is sent requests before the answer; None: it is sent none."""
+
+    @classmethod
+    def of(cls, context: Context) -> "CallContext":
+        """What the SDK's context says."""
+        state, session_id = context.lifespan_context, connection_of(context).session_id
+        report = context.session.report_progress if progress_wanted(context) else None
+        level, progress = log_level_of(context), None
+        if report is not None or level is not None:
+            progress = Progress(report, partial(send_log, context), level, state.settings.heartbeat_seconds)
+        session = None if session_id is None else session_id.encode()
+        return cls(state, disconnect_of(context), session, context.request_id, progress, context)
+
+    @contextmanager
+    def waiting(self, doing: str) -> Generator[None]:
+        """The time in which a call waits, or a tool runs that has no process: heartbeats, and what the tool reports.
+
+        It ends when the client of the call disconnects.
+        """
+        with ended_by(self.disconnect):
+            if self.progress is None:
+                yield
+                return
+            with self.progress.beating(doing), call_hooks(progress=self.progress.report):
+                yield
+
+
+def ended_by(disconnect: Disconnect | None) -> anyio.CancelScope:
+    """A cancel scope for a handler; it is cancelled when the client of its request disconnects."""
+    scope = anyio.CancelScope()
+    if disconnect is not None:
+        disconnect.then(scope.cancel)
+    return scope
+
+
+class Observer:
+    """One request that waits for a process, perhaps several times; for one of a conversation, it waits for its turn.
+
+    If the request is cancelled or its client disconnects while it waits, it watches the process no more
+    (`Watch.leave`); with `watches=False` the process runs on in any case. `turn` is the one that it has begun; without,
+    it waits for the turn that runs.
+    """
+
+    def __init__(
+        self,
+        context: CallContext,
+        process: AgentProcess,
+        policy: CallPolicy,
+        place: Place | None = None,
+        session: ChatSession | None = None,
+        turn: Turn | None = None,
+        *,
+        watches: bool = True,
+    ) -> None:
+        self.context, self.process, self.policy, self.place = context, process, policy, place
+        self.message_id = ""
+        """The message that began the turn it waits for, of a conversation."""
+        self.result: TurnResult | None = None
+        """How the last turn has ended that it has waited for."""
+        self._run = context.state.runs.of(process, detached=policy.detached) if watches else None
+        self._session, self._turn, self._has_begun = session, turn, turn is not None
+        self._said: dict[str, ConversationMessage] = {}
+        """The messages of the turns that this request has seen to their ends."""
+
+    @classmethod
+    async def of(
+        cls,
+        context: CallContext,
+        process: AgentProcess,
+        policy: CallPolicy,
+        place: Place | None = None,
+        *,
+        watches: bool = True,
+    ) -> "Observer":
+        """A request that waits for a process, or for the turn of it that runs now. Raises `StoreError`."""
+        session = await session_of_process(context.state.platform, process, current_caller())
+        return cls(context, process, policy, place, session, watches=watches)
+
+    async def outcome(self, patience: float | None) -> Outcome | None:
+        """The outcome of the process, or of the turn; None if it still runs after `patience` seconds."""
+        if self._run is None:
+            return await self._observed(patience)
+        context, watch = self.context, Watch(self._run)
+        if context.disconnect is not None:
+            context.disconnect.then(watch.leave)
+        with watch, context.state.cancellations.reachable(context.session, context.request_id, watch):
+            return await self._observed(patience)
+
+    async def _observed(self, patience: float | None) -> Outcome | None:
+        progress, process = self.context.progress, self.process
+        if self._session is not None:
+            turn = self._turn = self._turn or await self._session.last_turn()
+            if turn is None:
+                return process.outcome
+            if process.outcome is not None and not process.active:
+                patience = None  # the turn is over
+            with nullcontext() if patience is None else anyio.move_on_after(patience):
+                if progress is not None:
+                    progress.tells_text = True
+                    await progress.begin()
+                    # Why it was not followed to its end is raised by its `result`.
+                    with suppress(GoalportError), progress.beating():
+                        async with aclosing(turn.events()) as events:
+                            async for event in events:
+                                await progress.event(event)
+                self.result, self._turn = await turn.result(), None
+                self._said.update((each.id, each) for each in self.result.messages)
+                return self.result.outcome
+            return None
+        with nullcontext() if patience is None else anyio.move_on_after(patience):
+            return await (process.wait() if progress is None else self._followed(progress))
+        return process.outcome
+
+    async def _followed(self, progress: Progress) -> Outcome | None:
+        follower = Follower(_MOST_EVENTS)
+        unsubscribe = self.process.subscribe(follower)
+        try:
+            with progress.beating():
+                await progress.begin(f"process {self.process.id} begins")
+                async with aclosing(follower.follow(self.process)) as items:
+                    async for each in items:
+                        match each:
+                            case Rested(outcome):
+                                return outcome
+                            case Heartbeat():
+                                continue  # `beating` sends them, after silence alone
+                            case event:
+                                await progress.event(event)
+        finally:
+            unsubscribe()
+        raise AssertionError("a process that is followed rests at last")
+
+    async def answer(self, outcome: Outcome | None) -> WrittenResult:
+        """The answer to the request: the result, the reply, or the handle if the process still runs or waits.
+
+        Raises `StoreError`.
+        """
+        state, process = self.context.state, self.process
+        if self._session is None or self.result is None or outcome is None or isinstance(outcome, Waiting):
+            return state.answers.of(self.policy, process, outcome)
+        conversation, said = self._session.conversation, dict(self._said)
+        if not self._has_begun:
+            await state.platform.conversations.load(conversation)
+            said = {each.id: each for each in last_reply(conversation)} | said
+        most, messages = state.settings.max_result_bytes, [*said.values()]
+        return answer_with_reply(self.policy, process, conversation, messages, self.result.failure, max_bytes=most)
+
+
+async def reply_of_task(state: McpState, task: Task) -> WrittenResult | None:
+    """The answer to the call that began a turn; None while the turn goes on, or if its conversation is gone.
+
+    Raises `HandedOver` if this program ends first, and `StoreError`.
+    """
+    session = await session_of_process(state.platform, task.process, current_caller())
+    end = None if session is None else await end_of_turn(session, task)
+    if session is None or end is None:
+        return None
+    policy, most = CallPolicy.of_process(task.process), state.settings.max_result_bytes
+    return answer_with_reply(policy, task.process, session.conversation, end.said, end.failure, max_bytes=most)

@@ -1,0 +1,424 @@
+"""Streamable HTTP: `/mcp`, for every revision of the protocol.
+
+A call is answered as one JSON body if no message can precede its answer, else as an event stream. Most calls do not
+reach the SDK, whose transport costs more than the call. A call is such a common one if the SDK would find nothing wrong
+with the request, by the SDK's own rules, and if the tool is a function or a goal that asks nobody; the handlers are
+those of every call. Everything else goes to the SDK unchanged, which so decides what is answered to a request that is
+wrong. `tests/rooms/serve/test_common_calls.py` compares the answers of the two.
+If another call asks for no progress and no log messages, and its tool sends no requests to the client, the SDK is told
+to answer with JSON, because its stream doubles the server's cost of a quick call. `jsonrpc.PostReader` has checked each
+message before, and `sessions` serves what is of a session.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
+from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
+from mcp_types import (
+    INTERNAL_ERROR,
+    LOG_LEVEL_META_KEY,
+    SERVER_INFO_META_KEY,
+    CallToolRequestParams,
+    JSONRPCError,
+    LoggingLevel,
+    ProgressToken,
+    RequestId,
+)
+from mcp_types.methods import CLIENT_REQUESTS, serialize_server_result
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from goalport.base.errors import GoalportError
+from goalport.server.doors.mcp.calls import call_tool
+from goalport.server.doors.mcp.jsonrpc import (
+    SESSION_ID,
+    PostReader,
+    agreed_version,
+    handshake_version,
+    header,
+    is_modern_request,
+    message_of,
+    new_disconnect,
+    refuse,
+    takes_json,
+    watching_disconnect,
+)
+from goalport.server.doors.mcp.requests import CallContext, Progress
+from goalport.server.doors.mcp.scope_check import guarded
+from goalport.server.doors.mcp.server import GoalServer
+from goalport.server.doors.mcp.sessions import OpenCall, Session, Sessions
+from goalport.server.doors.mcp.state import McpState
+from goalport.server.publish.exported_tools import FunctionTool, RawTool
+from goalport.server.publish.goal_tools import ChatTool, GoalTool
+from goalport.server.publish.handle import Companion
+from goalport.server.publish.output import Wire, WrittenResult
+
+_log = logging.getLogger(__name__)
+_PATIENCE: Final = 1.0
+"""Seconds after which an answer takes long."""
+_GATHER: Final = 0.05
+"""Seconds for which a notification waits to be sent together with those that follow it."""
+_STREAM: Final = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"connection", b"keep-alive"),
+    (b"x-accel-buffering", b"no"),
+)
+_MESSAGE_KEYS: Final = frozenset({"progressToken", LOG_LEVEL_META_KEY})
+"""Keys of `_meta` by which a client asks for messages before the answer."""
+_REQUEST: Final = {"jsonrpc", "id", "method", "params"}
+_PARAMS: Final = {
+    version: cast("type[BaseModel]", CLIENT_REQUESTS["tools/call", version].model_fields["params"].annotation)
+    for version in (LATEST_HANDSHAKE_VERSION, *MODERN_PROTOCOL_VERSIONS)
+}
+"""What a revision asks of the parameters of a call; the rest of the message has been checked."""
+_MORE: Final = frozenset({"inputResponses", "requestState", "task"})
+"""Parameters by which a call goes on with an earlier one, or asks for a task."""
+
+
+class Reply:
+    """The reply to one call: one JSON body, or an event stream.
+
+    It is a stream if there is a notification to send, or if the answer takes longer than `_PATIENCE`, so that no proxy
+    times out and the disconnect of a client is noticed; with `streams` in any case. `ping_seconds` is the interval of
+    the pings of a stream that takes long. `ticket` is the id of the session of the call; empty: it has none.
+    """
+
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, ping_seconds: float, *, ticket: bytes, streams: bool
+    ) -> None:
+        self.disconnect = new_disconnect(scope)
+        """Whether the client has disconnected; that is looked at once the answer takes longer than `_PATIENCE`."""
+        self.streams = streams
+        """Whether it is a stream in any case."""
+        self._receive, self._send, self._ping_seconds, self._ticket = receive, send, ping_seconds, ticket
+        self._answered = False
+        self._begun = False
+        """Whether the headers of a stream were sent."""
+        self._sending = asyncio.Lock()
+        """Held while something is sent, so that what waits for a slow reader is not overtaken."""
+        self._unsent: list[bytes] = []
+        """Events that wait for those that follow, or for the answer."""
+        self._parts: list[bytes] = []
+        """The body of the answer of a stream, as far as it has come."""
+        self._tasks: list[asyncio.Task[None]] = []
+        """The tasks that send notifications, keep the stream open and watch the connection."""
+        self._loop = asyncio.get_running_loop()
+        self._flushing: asyncio.TimerHandle | None = None
+        self._timer = self._loop.call_later(_PATIENCE, self._spawn, self._keep_open, self._watch_connection)
+
+    def end(self) -> None:
+        """Stop the timers and the tasks, as nothing more will be sent."""
+        self._timer.cancel()
+        if self._flushing is not None:
+            self._flushing.cancel()
+        for task in self._tasks:
+            task.cancel()
+
+    async def report_progress(
+        self, token: ProgressToken, progress: float, total: float | None, message: str | None
+    ) -> None:
+        """Tell progress."""
+        told = {"progressToken": token, "progress": progress, "total": total, "message": message}
+        self._notify("notifications/progress", {name: each for name, each in told.items() if each is not None})
+
+    async def log(self, level: LoggingLevel, text: str) -> None:
+        """Tell one log message."""
+        self._notify("notifications/message", {"level": level, "logger": "goalport", "data": text})
+
+    def _notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Add a notification to the stream; it is sent soon, or before the answer. After that it is dropped."""
+        if not self._answered:
+            self._unsent.append(_event(to_json({"jsonrpc": "2.0", "method": method, "params": params})))
+            if self._flushing is None:
+                self._flushing = self._loop.call_later(_GATHER, self._spawn, self._flush)
+
+    async def send(self, message: Message) -> None:
+        """Send the answer, given as the messages of a JSON response: as these, or as the last event of a stream.
+
+        An answer without a body ends a stream without an event.
+        """
+        self._answered = True
+        if not (self._begun or self.streams or self._unsent):
+            # The tasks that begin a stream may have been created already without having run.
+            self.end()
+            await self._send(message)
+            return
+        self._parts.append(message.get("body", b""))
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            self.end()
+            if body := b"".join(self._parts):
+                self._unsent.append(_event(body))
+            await self._send_events(more=False)
+
+    async def _send_events(self, more_events: bytes = b"", *, more: bool = True) -> None:
+        """Send the headers of the stream, unless they are sent, and the events that wait."""
+        async with self._sending:
+            if not self._begun:
+                session = [(SESSION_ID, self._ticket)] if self._ticket else []
+                self._begun = True
+                await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *session]})
+            events = b"".join(self._unsent) + more_events
+            self._unsent.clear()
+            if events or not more:
+                await self._send({"type": "http.response.body", "body": events, "more_body": more})
+
+    def _spawn(self, *begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if not self._answered:
+            self._tasks = [each for each in self._tasks if not each.done()]
+            self._tasks += [self._loop.create_task(each()) for each in begin]
+
+    async def _flush(self) -> None:
+        self._flushing = None
+        await self._send_events()
+
+    async def _keep_open(self) -> None:
+        while True:
+            await self._send_events(b": ping\r\n\r\n")
+            await asyncio.sleep(self._ping_seconds)
+
+    async def _watch_connection(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        if not self._answered:
+            self.disconnect.note()
+
+
+def _event(message: bytes) -> bytes:
+    """An event of a message, which is JSON in one line."""
+    return b"event: message\r\ndata: %b\r\n\r\n" % message
+
+
+@dataclass(frozen=True, slots=True)
+class _CommonCall:
+    """A request to call a tool, in which nothing is wrong."""
+
+    id: RequestId
+    version: str
+    params: CallToolRequestParams
+    session: Session | None
+    token: ProgressToken | None
+    """By which the client is told progress; None: it is told none."""
+    log_level: LoggingLevel | None
+    """The least severe level of the log messages that the client gets; None: it gets none."""
+
+    @property
+    def is_modern(self) -> bool:
+        return self.version in MODERN_PROTOCOL_VERSIONS
+
+
+class _CommonCalls:
+    """Reads and answers common calls."""
+
+    def __init__(self, server: GoalServer, state: McpState) -> None:
+        self._state = state
+        self._stamp = {SERVER_INFO_META_KEY: server.server_info_stamp}
+        """What the `_meta` of each result says besides its own, since revision 2026-07-28."""
+
+    def read(self, scope: Scope, session: Session | None) -> _CommonCall | None:
+        """The call that a request of a session makes; None if it is not a common one, or anything is wrong with it."""
+        message = cast("dict[str, Any]", message_of(scope))
+        given = message.get("params")
+        if message.keys() != _REQUEST or not self._is_common(given) or not takes_json(scope):
+            return None
+        if is_modern_request(scope):
+            version = agreed_version(scope["headers"], message)
+        else:  # all revisions that begin with a handshake have the same calls
+            version = handshake_version(scope) and LATEST_HANDSHAKE_VERSION
+        if version is None:
+            return None
+        try:
+            _PARAMS[version].model_validate(given, by_name=False)
+            params = CallToolRequestParams.model_validate(given, by_name=False)
+        except ValidationError:
+            return None
+        level = session.state.log_level if session else None
+        if version in MODERN_PROTOCOL_VERSIONS:
+            level = cast("LoggingLevel | None", (params.meta or {}).get(LOG_LEVEL_META_KEY))
+        return _CommonCall(message["id"], version, params, session, progress_token_from_params(given), level)
+
+    def _is_common(self, params: Any) -> bool:
+        """Whether a call with these parameters has no answer but a result or an error."""
+        publication, name = self._state.publisher.publication, params["name"]
+        match publication.tools.get(name):
+            case FunctionTool(exported=exported):
+                # Since revision 2026-07-28 the client says in each call that it can be asked.
+                match params:
+                    case {"_meta": {"io.modelcontextprotocol/clientCapabilities": {"elicitation": _}}}:
+                        is_quick = not exported.server
+                    case _:
+                        is_quick = True
+            case GoalTool(policy=policy):
+                is_quick = not policy.may_give_handle
+            case _:
+                is_quick = False
+        return is_quick and name not in publication.mirrored and _MORE.isdisjoint(params)
+
+    async def answer(self, call: _CommonCall, reply: Reply) -> None:
+        """Answer a call."""
+        session, level, progress = call.session, call.log_level, None
+        if call.token is not None or level is not None:
+            report = None if call.token is None else partial(reply.report_progress, call.token)
+            progress = Progress(report, reply.log, level, self._state.settings.heartbeat_seconds)
+        status, body = HTTPStatus.OK, b""
+        ticket = None if session is None else session.ticket
+        context = CallContext(self._state, reply.disconnect, ticket, call.id, progress)
+        if session is None:
+            status, body = await self._result(call, context)
+        else:
+            request = OpenCall(call.id)
+            with session.opened(call.id, request), request.scope:
+                status, body = await self._result(call, context)
+            if (ended := request.refusal) is not None:
+                # The SDK ends the stream of a terminated session without an answer.
+                status, body = HTTPStatus.OK, b"" if request.terminated and reply.streams else _written(ended)
+        headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+        if ticket is not None:
+            headers.append((SESSION_ID, ticket))
+        await reply.send({"type": "http.response.start", "status": status, "headers": headers})
+        await reply.send({"type": "http.response.body", "body": body})
+
+    async def _result(self, call: _CommonCall, context: CallContext) -> tuple[HTTPStatus, bytes]:
+        """The status and the body of the response to a call."""
+        try:
+            written = self._json(call, await call_tool(context, call.params))
+            return HTTPStatus.OK, b"".join((b'{"jsonrpc":"2.0","id":', to_json(call.id), b',"result":', *written, b"}"))
+        except MCPError as refused:
+            code = refused.error.code
+            status = ERROR_CODE_HTTP_STATUS.get(code, HTTPStatus.OK) if call.is_modern else HTTPStatus.OK
+            return HTTPStatus(status), _written(JSONRPCError(jsonrpc="2.0", id=call.id, error=refused.error))
+
+    def _json(self, call: _CommonCall, answer: object) -> Sequence[bytes]:
+        """An answer in the revision of a call, in pieces. Raises `MCPError` for content that the revision lacks."""
+        stamp: Wire = self._stamp if call.is_modern else {}
+        published = self._state.publisher.publication.tools.get(call.params.name)
+        is_typed = isinstance(published, GoalTool) and published.policy.output.schema is not None
+        if isinstance(answer, WrittenResult) and is_typed:
+            # Its content is a text, which is the same in every revision.
+            return answer.pieces(stamp, typed=call.is_modern)
+        wire = answer.wire if isinstance(answer, WrittenResult) else cast("Wire", answer)
+        try:
+            wire = serialize_server_result("tools/call", call.version, wire)
+        except ValidationError as error:
+            _log.exception("%s gave content that revision %s does not have", call.params.name, call.version)
+            raise MCPError(INTERNAL_ERROR, "Handler returned an invalid result") from error
+        meta = {**wire.get("_meta", {}), **stamp}
+        return (to_json({**wire, "_meta": meta} if meta else wire, inf_nan_mode="null"),)
+
+
+def _written(error: JSONRPCError) -> bytes:
+    return error.model_dump_json(by_alias=True, exclude_unset=True).encode()
+
+
+class StreamableHttp:
+    """The transport of current clients: each message is a POST, answered as one JSON body or as an event stream."""
+
+    title = "Streamable HTTP (Claude, Cursor, VS Code, Codex, Inspector)"
+
+    def __init__(self, server: GoalServer, state: McpState, *, common_calls: bool = True) -> None:
+        """Without `common_calls`, the SDK answers every call."""
+        self._state = state
+        most = state.settings.max_body_bytes
+        self._managers = {
+            as_json: StreamableHTTPSessionManager(
+                server, json_response=as_json, stateless=True, max_request_body_size=most
+            )
+            for as_json in (False, True)
+        }
+        """The SDK's, which answer requests without a session as event streams, or as JSON."""
+        self.sessions = None if state.settings.stateless else Sessions(server, state)
+        # The SDK's middleware makes the span of a call.
+        self._common = _CommonCalls(server, state) if common_calls and not server.is_traced else None
+        self._running = False
+        self.routes: Sequence[Route] = [Route("/mcp", PostReader(guarded(self._answer, state)))]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """A context in which requests can be answered; at its end all streams are closed."""
+        async with AsyncExitStack() as stack:
+            for each in self._managers.values():
+                await stack.enter_async_context(each.run())
+            self._running = True
+            yield
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; decide for each call who answers it, and whether as JSON or as an event stream."""
+        if not self._running:
+            raise GoalportError(
+                "The app of this server was called outside of its lifespan. An app that mounts it has to enter that in"
+                " its own: `async with app.router.lifespan_context(app)`."
+            )
+        message, session = message_of(scope), None
+        if self.sessions is not None and handshake_version(scope):  # the SDK refuses unknown revisions
+            session = self.sessions.of(scope)
+            if session is None:
+                await self.sessions.begin(scope, receive, send)
+                return
+            if (refused := session.refusal(message)) is not None:
+                await refuse(refused, scope, receive, send)
+                return
+        fields = cast("dict[str, Any]", message or {})
+        params: dict[str, Any] = fields.get("params") or {}
+        if not (
+            fields.get("method") == "tools/call" and isinstance(tool := params.get("name"), str) and _takes_both(scope)
+        ):
+            await self._by_sdk(session, scope, receive, send)
+            return
+        call = None
+        asks_back = self._asks_back(tool, elicits=session is not None and session.elicits)
+        if not asks_back and self._common is not None:
+            call = self._common.read(scope, session)
+        logs = session is not None and session.state.log_level is not None
+        meta: Any = params.get("_meta")
+        wants_messages = isinstance(meta, dict) and not _MESSAGE_KEYS.isdisjoint(cast("dict[str, object]", meta))
+        is_brief = not (logs or wants_messages)
+        if asks_back or (call is None and not is_brief):
+            await self._by_sdk(session, scope, receive, send)
+            return
+        ticket, streams = b"" if session is None else session.ticket, not (is_brief or is_modern_request(scope))
+        reply = Reply(scope, receive, send, self._state.settings.heartbeat_seconds, ticket=ticket, streams=streams)
+        try:
+            if call is not None and self._common is not None:
+                await self._common.answer(call, reply)
+            else:
+                await self._by_sdk(session, scope, receive, reply.send, as_json=True)
+        finally:
+            reply.end()
+
+    async def _by_sdk(
+        self, session: Session | None, scope: Scope, receive: Receive, send: Send, *, as_json: bool = False
+    ) -> None:
+        app: ASGIApp = StreamableHTTPASGIApp(self._managers[as_json])
+        if session is not None and self.sessions is not None:
+            app = partial(self.sessions.answer, session, as_json=as_json)
+        await watching_disconnect(app)(scope, receive, send)
+
+    def _asks_back(self, tool: str, *, elicits: bool) -> bool:
+        """Whether a tool may send requests to its client before its answer; `elicits`: the client can be asked."""
+        match self._state.publication.tools.get(tool):
+            case RawTool():
+                return True
+            case GoalTool(policy=policy) | ChatTool(policy=policy):
+                return elicits and policy.may_give_handle
+            case FunctionTool(exported=exported):
+                return elicits and bool(exported.server)
+            case published:
+                return elicits and isinstance(published, Companion)
+
+
+def _takes_both(scope: Scope) -> bool:
+    """Whether the client of a request takes both kinds of answers."""
+    accepted = header(scope, b"accept")
+    return b"text/event-stream" in accepted and b"application/json" in accepted
