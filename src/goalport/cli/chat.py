@@ -7,18 +7,18 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
 from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError
 from goalport.base.secrecy import hide, traceback_of
 from goalport.base.words import cleaned, listed, offer, visible
-from goalport.cli.chats_served import ChatsServed, DialogueServed
-from goalport.cli.conversations import ChatsHere, DialogueHere, Question, Reply, ReplyEnd, transcript
+from goalport.cli.chats import ChatsHere, ChatsServed, DialogueHere, DialogueServed, Question, Reply, ReplyEnd
+from goalport.cli.conversations import transcript
 from goalport.cli.options import DEBUG, WorkspaceFolder, workspace_root
 from goalport.cli.processes import read_answer
 from goalport.cli.prompts import Interrupted, Option, Unanswered, prompts_here
@@ -28,7 +28,7 @@ from goalport.cli.sources import runner_here
 from goalport.cli.stored import driven
 from goalport.cli.terminal import say, show, show_json, show_lines, show_markdown
 from goalport.cli.views import ChatView
-from goalport.cli.workspace import LoadedWorkspace, kept_in_memory
+from goalport.cli.workspace import kept_in_memory
 from goalport.runtime.platform.workspace_parts import choosing_chatbot
 from goalport.workspace.settings import Settings, load_settings
 
@@ -67,6 +67,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "quit": ("", "Leave the chat, as Ctrl-D does; the conversation can be continued."),
 }
 """What can be done besides saying something: what each command takes, and what it does."""
+_KEYS: Final = "Enter sends; Alt-Enter, or a backslash at the end of a line, begins another line. Ctrl-C stops a reply."
 
 
 def chat(
@@ -112,46 +113,30 @@ def chat(
         raise BadInput("--message was expected to be a message, but it is empty.")
     settings = load_settings(workspace_root(workspace), models=None if model is None else {"default_llm": model})
     place = "" if workspace == Path() else f" --workspace {workspace}"
-    with runner_here() as runner, _served(server, runner) if server else _here(settings, place, runner) as chats:
+    attended = sys.stdin.isatty() and not messages
+    with runner_here() as runner, _chats(server, settings, place, runner) as chats:
         dialogue = _dialogue(chats, runner, chatbot, conversation, continued=continued, new=new)
         history = settings.data_dir / "chat_history" if server is None or settings.data_dir.exists() else None
-        view, attended = ChatView(steps=not quiet, texts=not structured), sys.stdin.isatty() and not messages
-        replies = _Replies(runner, view, attended=attended, structured=structured)
-        next_message = _given_messages(given) if given else _messages_here(runner, history, chats)
-        return _Chat(chats, dialogue, replies, next_message).run()
+        view = ChatView(steps=not quiet, texts=not structured)
+        talking = _Chat(chats, dialogue, runner, view, attended=attended, structured=structured)
+        return talking.run(_messages(given, runner, history, chats))
 
 
 @contextmanager
-def _here(settings: Settings, place: str, runner: asyncio.Runner) -> Generator[Chats]:
-    """The chatbots of a workspace. Where nothing is stored, a shell lends those that it has."""
-    kept = kept_in_memory(settings)
-    if kept is not None:
-        yield ChatsHere(_with_chatbot(kept), place)
-        return
+def _chats(server: str | None, settings: Settings, place: str, runner: asyncio.Runner) -> Generator[Chats]:
+    """The chatbots of a server, or of a workspace: where nothing is stored, a shell lends those that it has."""
     stack = AsyncExitStack()
-    loaded = runner.run(stack.enter_async_context(driven(settings, drive=True)))
     try:
-        yield ChatsHere(_with_chatbot(loaded), place)
-    finally:
-        runner.run(stack.aclose())
-
-
-def _with_chatbot(loaded: LoadedWorkspace) -> LoadedWorkspace:
-    """The workspace with a chatbot: where it has none, one that chooses an agent for each message."""
-    platform = loaded.platform
-    if not platform.chatbots and any(each.goals for each in platform.agents):
-        open_mode = loaded.settings.front_tool == "open"
-        platform.deploy(choosing_chatbot(_ALL, platform.autonomy, open_mode=open_mode, published=False))
-    return loaded
-
-
-@contextmanager
-def _served(address: str, runner: asyncio.Runner) -> Generator[Chats]:
-    """The chatbots of a server."""
-    stack = AsyncExitStack()
-    server = runner.run(stack.enter_async_context(ServerClient(address).connected()))
-    try:
-        yield runner.run(ChatsServed.at(server, f" --server {hide(address)}"))
+        if server:
+            client = runner.run(stack.enter_async_context(ServerClient(server).connected()))
+            yield runner.run(ChatsServed.at(client, f" --server {hide(server)}"))
+            return
+        loaded = kept_in_memory(settings) or runner.run(stack.enter_async_context(driven(settings, drive=True)))
+        platform = loaded.platform
+        if not platform.chatbots and any(each.goals for each in platform.agents):
+            open_mode = settings.front_tool == "open"
+            platform.deploy(choosing_chatbot(_ALL, platform.autonomy, open_mode=open_mode, published=False))
+        yield ChatsHere(loaded, place)
     finally:
         runner.run(stack.aclose())
 
@@ -186,22 +171,20 @@ def _dialogue(
     return runner.run(chats.begin(name, conversation or ""))
 
 
-def _given_messages(texts: Iterable[str]) -> NextMessage:
-    left = iter(texts)
-
-    def given(_: str) -> str:
-        for each in left:
-            return each
-        raise Unanswered
-
-    return given
-
-
-def _messages_here(runner: asyncio.Runner, history: Path | None, chats: Chats) -> NextMessage:
-    """What a person types at the terminal; without one, the lines of standard input.
+def _messages(given: Sequence[str], runner: asyncio.Runner, history: Path | None, chats: Chats) -> NextMessage:
+    """The messages that were given; without any what a person types at the terminal, or the lines of standard input.
 
     `history` is the file with what was typed before; None: it is kept in memory. The names of `chats` are completed.
     """
+    if given:
+        left = iter(given)
+
+        def next_given(_: str) -> str:
+            for each in left:
+                return each
+            raise Unanswered
+
+        return next_given
     if not sys.stdin.isatty():
         return _piped_message
     from goalport.cli.typed_lines import TypedLines, of_several_lines
@@ -239,38 +222,43 @@ def _piped_message(_: str) -> str:
 
 
 class _Chat:
-    """A person who talks to a chatbot."""
+    """A person who talks to a chatbot, and the replies, which are shown to their end. Ctrl-C stops one.
 
-    def __init__(self, chats: Chats, dialogue: Dialogue, replies: "_Replies", next_message: NextMessage) -> None:
-        self._chats, self._dialogue, self._replies, self._next = chats, dialogue, replies, next_message
-        self._runner, self._attended = replies.runner, replies.attended
+    Parameters: `attended` says whether somebody is there to be asked. `structured`: print each reply as JSON.
+    """
+
+    def __init__(
+        self,
+        chats: Chats,
+        dialogue: Dialogue,
+        runner: asyncio.Runner,
+        view: ChatView,
+        *,
+        attended: bool,
+        structured: bool,
+    ) -> None:
+        self._chats, self._dialogue, self._runner, self._view = chats, dialogue, runner, view
+        self._attended, self._structured = attended, structured
         self._draft = ""
         """What `/edit` lets a person edit."""
         self._after: str | None = None
         """The id of the message that the edited one follows."""
         self._interrupted = self._over = False
-        self._commands: Mapping[str, Callable[[str], None]] = {
-            "new": self._new,
-            "list": self._list,
-            "open": self._open,
-            "title": lambda text: self._runner.run(self._chats.rename(self._dialogue.id, text)),
-            "history": lambda _: self._history(),
-            "again": lambda _: self._turn(self._dialogue.again()),
-            "edit": self._edit,
-            "answer": lambda text: self._answer(text, ""),
-            "decline": lambda text: self._answer("", text),
-            "export": self._export,
-            "help": lambda _: show_lines(_command_lines()),
-        }
+        self._stopped = False
+        """Whether the last reply was stopped with Ctrl-C."""
+        self._finished = False
+        """Whether the conversation reached its goal with the last reply."""
+        self._failed = False
+        """Whether a reply has failed, was stopped, or asked what nobody here could answer."""
 
-    def run(self) -> int:
+    def run(self, next_message: NextMessage) -> int:
         """Talk until the person leaves or the messages end; the exit code."""
-        self._begun()
+        self._begin()
         while not self._over:
             try:
-                line = self._next(self._draft)
+                line = next_message(self._draft)
             except (Interrupted, KeyboardInterrupt):  # the latter is pressed just before the prompt is there
-                if self._interrupted or self._replies.stopped or not self._attended:
+                if self._interrupted or self._stopped or not self._attended:
                     self._say_how_to_go_on()
                     return INTERRUPTED
                 self._interrupted, self._draft, self._after = True, "", None
@@ -278,7 +266,7 @@ class _Chat:
                 continue
             except Unanswered:
                 break
-            self._interrupted = self._replies.stopped = False
+            self._interrupted = self._stopped = False
             self._draft = ""
             if not line.strip():
                 self._after = None
@@ -286,56 +274,66 @@ class _Chat:
                 try:
                     self._do(line)
                 except GoalportError as error:
-                    self._replies.fail(str(error))
-            if self._replies.stopped and not self._attended:
+                    self._fail(str(error))
+            if self._stopped and not self._attended:
                 return INTERRUPTED
         self._say_how_to_go_on()
-        return FAILED if self._replies.failed and not self._attended else DONE
+        return FAILED if self._failed and not self._attended else DONE
 
-    def _do(self, line: str) -> None:
-        """Say something, or run a command. Raises `BadInput` for an unknown command."""
-        match = _COMMAND.match(line)
-        if match is None:
-            after, self._after = self._after, None
-            self._turn(self._dialogue.say(line[1:] if line.startswith("//") else line, after))
-            return
-        if match[1] not in _COMMANDS:
-            raise BadInput(
-                f"There is no command /{match[1]}. {offer(match[1], _COMMANDS)}"
-                " A message that begins with a slash is written with two."
-            )
-        self._after = None
-        if match[1] == "quit":
-            self._over = True
-        else:
-            self._commands[match[1]](line[match.end() :].strip())
-
-    def _begun(self) -> None:
+    def _begin(self) -> None:
         """Say with whom, and go on with what the conversation was left with: a reply that comes, or a question."""
         if self._attended:
             say(f"{self._dialogue.chatbot}: {self._chats.chatbots.get(self._dialogue.chatbot, '')}".rstrip(": "))
             say(f"Conversation {self._dialogue.id}. /help lists the commands, Ctrl-D leaves.")
-            self._history(_RECENT)
+            self._show_history(_RECENT)
         self._turn(self._dialogue.follow())
 
-    def _turn(self, begun: Coroutine[Any, Any, Reply | None]) -> None:
-        self._replies.show(self._dialogue, begun)
+    def _do(self, line: str) -> None:  # noqa: C901 - a line or two for each command
+        """Say something, or run a command. Raises `BadInput` for an unknown command."""
+        match, after, self._after = _COMMAND.match(line), self._after, None
+        if match is None:
+            self._turn(self._dialogue.say(line[1:] if line.startswith("//") else line, after))
+            return
+        text, run = line[match.end() :].strip(), self._runner.run
+        match match[1]:
+            case "new":
+                self._dialogue = run(self._chats.begin(text or self._dialogue.chatbot))
+                self._begin()
+            case "list":
+                none = "No conversation has these words." if text else "There are no conversations."
+                show(run(self._chats.page(text, _LISTED)), "text", none=none)
+            case "open":
+                if not text:
+                    raise BadInput("Say which conversation: /open ID. /list lists them.")
+                self._dialogue = run(self._chats.open(text, self._dialogue.chatbot))
+                self._begin()
+            case "title":
+                run(self._chats.rename(self._dialogue.id, text))
+            case "history":
+                self._show_history()
+            case "again":
+                self._turn(self._dialogue.again())
+            case "edit":
+                self._edit(text)
+            case "answer":
+                self._answer(text, "")
+            case "decline":
+                self._answer("", text)
+            case "export":
+                self._export(text)
+            case "help":
+                commands = {f"/{name} {takes}": about for name, (takes, about) in _COMMANDS.items()}
+                width = max(map(len, commands))
+                show_lines([*(f"  {command:<{width}}  {about}" for command, about in commands.items()), _KEYS])
+            case "quit":
+                self._over = True
+            case name:
+                raise BadInput(
+                    f"There is no command /{name}. {offer(name, _COMMANDS)}"
+                    " A message that begins with a slash is written with two."
+                )
 
-    def _new(self, chatbot: str) -> None:
-        self._dialogue = self._runner.run(self._chats.begin(chatbot or self._dialogue.chatbot))
-        self._begun()
-
-    def _open(self, conversation_id: str) -> None:
-        if not conversation_id:
-            raise BadInput("Say which conversation: /open ID. /list lists them.")
-        self._dialogue = self._runner.run(self._chats.open(conversation_id, self._dialogue.chatbot))
-        self._begun()
-
-    def _list(self, words: str) -> None:
-        none = "No conversation has these words." if words else "There are no conversations."
-        show(self._runner.run(self._chats.page(words, _LISTED)), "text", none=none)
-
-    def _history(self, newest: int = 0) -> None:
+    def _show_history(self, newest: int = 0) -> None:
         for each in self._dialogue.said[-newest:]:
             if each.role == "user":
                 show_lines([f"you> {each.text}"])
@@ -361,14 +359,13 @@ class _Chat:
             answer = read_answer(given) if given else None
             self._turn(self._dialogue.answer(questions[0]["id"], answer, declined))
         elif self._attended:
-            self._replies.settle(self._dialogue, ReplyEnd(questions=questions))
+            self._settle(ReplyEnd(questions=questions))
         else:
             raise BadInput("Give the answer as JSON: /answer JSON.")
 
     def _export(self, file: str) -> None:
         exported = self._runner.run(self._chats.export(self._dialogue.id))
-        as_json = file.endswith(".json")
-        text = f"{json.dumps(exported, indent=1, ensure_ascii=False)}\n" if as_json else transcript(exported)
+        text = transcript(exported, as_json=file.endswith(".json"))
         if not file:
             show_lines([text])
             return
@@ -379,61 +376,49 @@ class _Chat:
         say(f"Written: {file}")
 
     def _say_how_to_go_on(self) -> None:
-        if self._attended and self._dialogue.said and not self._replies.finished:
+        if self._attended and self._dialogue.said and not self._finished:
             say(f"To go on: goalport chat --conversation {self._dialogue.id}{self._chats.options}")
 
-
-def _command_lines() -> Iterator[str]:
-    """A line about each command, and about the keys."""
-    commands = {f"/{name} {takes}": about for name, (takes, about) in _COMMANDS.items()}
-    width = max(map(len, commands))
-    for command, about in commands.items():
-        yield f"  {command:<{width}}  {about}"
-    yield "Enter sends; Alt-Enter, or a backslash at the end of a line, begins another line. Ctrl-C stops a reply."
-
-
-class _Replies:
-    """Shows replies to their end, with the questions that they ask. Ctrl-C stops one.
-
-    Parameters: `attended` says whether somebody is there to be asked. `structured`: print each reply as JSON.
-    """
-
-    def __init__(self, runner: asyncio.Runner, view: ChatView, *, attended: bool, structured: bool = False) -> None:
-        self.runner, self.attended = runner, attended
-        self._view, self._structured = view, structured
-        self.stopped = False
-        """Whether the last one was stopped with Ctrl-C."""
-        self.finished = False
-        """Whether the conversation reached its goal with the last one."""
-        self.failed = False
-        """Whether one of them has failed, was stopped, or asked what nobody here could answer."""
-
-    def show(self, dialogue: Dialogue, begun: Coroutine[Any, Any, Reply | None]) -> None:
+    def _turn(self, begun: Awaitable[Reply | None]) -> None:
         """Show a reply to its end, with the questions that it asks. Raises what beginning it raises."""
-        self.stopped = False
-        self.settle(dialogue, self.runner.run(self._followed(begun)))
+        self._stopped = False
+        self._settle(self._runner.run(self._followed(begun)))
 
-    def settle(self, dialogue: Dialogue, end: ReplyEnd | None) -> None:
+    def _settle(self, end: ReplyEnd | None) -> None:
         """Say how a reply has ended, ask what it asks, and show what comes of the answers."""
         while end is not None:
-            self._conclude(dialogue, end)
-            if not (end.questions and self.attended):
-                return
-            try:
-                end = self.runner.run(self._asked(dialogue, end.questions[0]))
-            except Unanswered:
-                say("The question stays open: /answer asks it again.")
-                return
+            if self._structured:
+                told = {"reply": "\n\n".join(end.texts), "questions": [*end.questions], "failure": end.failure}
+                show_json({"conversation": self._dialogue.id, **told, "finished": end.finished}, None)
+            if end.failure:
+                self._fail(end.failure, end.error)
+            self._finished = end.finished
+            if end.finished:
+                say("The conversation has reached its goal. /new begins another one.")
+            if end.questions and self._attended:
+                try:
+                    end = self._runner.run(self._asked(end.questions[0]))
+                    continue
+                except Unanswered:
+                    say("The question stays open: /answer asks it again.")
+                    return
+            for each in end.questions:
+                self._failed = True
+                if not self._structured:
+                    show_lines([cleaned(each["message"], len(each["message"]))])
+                schema = json.dumps(each.get("schema"), ensure_ascii=False)
+                say(f"This is a question: `/answer JSON` answers it. Schema: {schema}")
+            return
 
-    def fail(self, reason: str, error: BaseException | None = None) -> None:
+    def _fail(self, reason: str, error: BaseException | None = None) -> None:
         """Say what went wrong; with `--debug`, the traceback of the exception before it."""
-        self.failed = True
+        self._failed = True
         self._view.end_lines()
         if error is not None and DEBUG.get():
             say(visible(traceback_of(error)))
         say(f"error: {reason}")
 
-    async def _followed(self, begun: Coroutine[Any, Any, Reply | None]) -> ReplyEnd | None:
+    async def _followed(self, begun: Awaitable[Reply | None]) -> ReplyEnd | None:
         """Show a reply while it comes; None: there is none, or it was stopped with Ctrl-C, which cancels this task."""
         reply = None
         try:
@@ -448,7 +433,7 @@ class _Replies:
             task = asyncio.current_task()
             assert task is not None
             task.uncancel()
-            self.stopped = self.failed = True
+            self._stopped = self._failed = True
             self._view.end_lines()
             say("Stopped." if reply is None else reply.cancel())
             if reply is not None:
@@ -457,43 +442,18 @@ class _Replies:
         finally:
             self._view.end_lines()
 
-    async def _asked(self, dialogue: Dialogue, question: Question) -> ReplyEnd | None:
+    async def _asked(self, question: Question) -> ReplyEnd | None:
         """Ask a question here, and show what comes of the answer. Raises `Unanswered`."""
-
-        async def send(answer: object) -> Reply | None:
-            return await dialogue.answer(question["id"], answer)
-
-        async def status() -> str:
-            return await dialogue.status(question["id"])
-
-        try:
-            reply = await answer_of(question, send, status)
-        except AlreadyAnswered as error:
-            say(str(error))
-            reply = await dialogue.follow()
+        dialogue, number = self._dialogue, question["id"]
 
         async def begun() -> Reply | None:
             return reply
 
+        try:
+            reply = await answer_of(
+                question, lambda answer: dialogue.answer(number, answer), lambda: dialogue.status(number)
+            )
+        except AlreadyAnswered as error:
+            say(str(error))
+            reply = await dialogue.follow()
         return await self._followed(begun())
-
-    def _conclude(self, dialogue: Dialogue, end: ReplyEnd) -> None:
-        if self._structured:
-            told = {"reply": "\n\n".join(end.texts), "questions": [*end.questions], "failure": end.failure}
-            show_json({"conversation": dialogue.id, **told, "finished": end.finished}, None)
-        if end.failure:
-            self.fail(end.failure, end.error)
-        self.finished = end.finished
-        if end.finished:
-            say("The conversation has reached its goal. /new begins another one.")
-        if end.questions and not self.attended:
-            self.failed = True
-            self._show_questions(end.questions)
-
-    def _show_questions(self, questions: Sequence[Question]) -> None:
-        """Say what is asked where nobody can be asked."""
-        for each in questions:
-            if not self._structured:
-                show_lines([cleaned(each["message"], len(each["message"]))])
-            schema = json.dumps(each.get("schema"), ensure_ascii=False)
-            say(f"This is a question: `/answer JSON` answers it. Schema: {schema}")

@@ -1,6 +1,7 @@
 """`goalport connect`: connects a client to this server, by printing its configuration or by writing it.
 
-JSON and TOML are written after showing the difference and asking; what could lose something is printed instead.
+What differs between clients is in `clients.toml`. JSON and TOML are written after showing the difference and asking;
+what could lose something is printed instead.
 """
 
 import copy
@@ -13,11 +14,13 @@ import shlex
 import shutil
 import stat
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from difflib import unified_diff
+from importlib.resources import files as files_of_package
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
 from cyclopts import Parameter
@@ -27,12 +30,14 @@ from goalport.base.files import replace_file
 from goalport.base.hosts import http_url
 from goalport.base.secrecy import hide
 from goalport.base.strict_json import read_json
-from goalport.cli.clients import CLIENTS, Address, Client, Entry, Machine, Scope, Subprocess, Target, Transport
 from goalport.cli.options import Unasked, WorkspaceFolder, given_text, workspace_root
-from goalport.cli.terminal import Record, confirmed, say, show, show_difference
+from goalport.cli.terminal import confirmed, say, show, show_difference
 from goalport.server.auth.keys import KEY_VARIABLE, PREFIX, is_whole
 from goalport.workspace.settings import Settings, load_settings
 
+Transport = Literal["http", "stdio"]
+Scope = Literal["user", "project"]
+Entry = dict[str, Any]
 _REPLACED: Final = frozenset({"args", "cmd", "command", "httpUrl", "serverUrl", "transport", "type", "uri", "url"})
 """The keys that say how to reach a server: those that the new entry lacks go."""
 _SET: Final = _REPLACED | {"bearer_token_env_var", "env", "headers", "oauth"}
@@ -41,6 +46,100 @@ _NO_KEY_OVER_STDIO: Final = (
     "--key goes with --transport http. Over stdio the client starts the server itself, as the user of this machine;"
     " leave --key out."
 )
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The properties of this machine that decide where programs keep their configuration."""
+
+    system: str
+    """The platform, as in `sys.platform`: linux, darwin, win32."""
+    home: Path
+    environment: Mapping[str, str]
+    workspace: Path
+
+    @property
+    def places(self) -> Mapping[str, object]:
+        """The folders that paths in `clients.toml` begin with."""
+        # Where programs keep their configuration by Unix conventions, on macOS too.
+        config = Path(self.environment.get("XDG_CONFIG_HOME") or self.home / ".config")
+        data = {
+            "darwin": self.home / "Library" / "Application Support",
+            "win32": Path(self.environment.get("APPDATA") or self.home / "AppData" / "Roaming"),
+        }
+        return {
+            "home": self.home,
+            "workspace": self.workspace,
+            "config": config,
+            "data": data.get(self.system, config),
+        }
+
+
+@dataclass(frozen=True)
+class KeyWay:
+    """How a client is given a key; `clients.toml` says what the fields are."""
+
+    entry: Entry = field(default_factory=lambda: {"headers": {"Authorization": "Bearer {key}"}})
+    reference: str = ""
+    always: bool = False
+    inputs: Sequence[Mapping[str, Any]] = ()
+    then: str = f"Set the variable {KEY_VARIABLE} to the key where {{title}} is started: export {KEY_VARIABLE}=…"
+
+
+@dataclass(frozen=True)
+class Client:
+    """An MCP client, as far as its configuration is concerned; `clients.toml` says what the fields are."""
+
+    name: str
+    title: str
+    then: str
+    files: Mapping[Scope, str] = field(default_factory=dict[Scope, str])
+    on_windows: Mapping[Scope, str] = field(default_factory=dict[Scope, str])
+    variable: str = ""
+    format: Literal["json", "toml", "yaml"] = "json"
+    section: Sequence[str] = ("mcpServers",)
+    transports: Sequence[Transport] = ("http", "stdio")
+    stdio: Entry = field(default_factory=lambda: {"command": "{program}", "args": "{arguments}"})
+    http: Entry = field(default_factory=lambda: {"url": "{url}"})
+    sse: Entry | None = None
+    streamable: str = "http"
+    key: KeyWay = KeyWay()
+
+    def file(self, scope: Scope, machine: Machine) -> Path:
+        """The file of a scope."""
+        places = self.files if machine.system != "win32" else {**self.files, **self.on_windows}
+        return Path(_filled(places[scope], machine.places))
+
+
+def _clients() -> Mapping[str, Client]:
+    tables = tomllib.loads((files_of_package("goalport.cli") / "clients.toml").read_text(encoding="utf-8"))
+    ways = {name: KeyWay(**table.pop("key", {})) for name, table in tables.items()}
+    return {name: Client(name=name, key=ways[name], **table) for name, table in tables.items()}
+
+
+def _filled(template: Any, values: Mapping[str, object]) -> Any:
+    """A part of an entry with values for the names in braces; a list in a list is spliced into it."""
+    match template:
+        case str():
+            for name, value in values.items():
+                if template == f"{{{name}}}":
+                    return value if isinstance(value, list) else str(value)  # pyright: ignore[reportUnknownVariableType]
+                template = template.replace(f"{{{name}}}", str(value))
+            return template
+        case dict():
+            parts = cast("dict[str, Any]", template)
+            return {name: _filled(part, values) for name, part in parts.items()}
+        case list():
+            filled: list[Any] = []
+            for each in cast("list[Any]", template):
+                part = _filled(each, values)
+                filled += part if isinstance(part, list) else [part]
+            return filled
+        case _:
+            return template
+
+
+CLIENTS: Final = _clients()
 
 
 @Parameter(name="*")
@@ -92,7 +191,7 @@ class ClientConfig:
             warning = (
                 f"warning: {self.path} holds the key and is in a git repository. Keep it out of what is committed."
             )
-        after = self.client.then.format(path=shlex.quote(str(self.path)), key=secrets.token_hex(16))
+        after = self.client.then.format(path=shlex.quote(str(self.path)), secret=secrets.token_hex(16))
         return "\n".join(filter(None, [self.key_then, warning, after]))
 
     def added_to(self, text: str) -> str:
@@ -100,9 +199,15 @@ class ClientConfig:
 
         Raises `ValueError` for a text that cannot be changed without the risk of losing data.
         """
-        content = _read(text, self.client.kind)
+        is_toml = self.client.format == "toml"
+        if is_toml:
+            import tomlkit
+
+            content = _mapping(tomlkit.parse(text), "the file")
+        else:
+            content = _mapping(read_json(text) if text.strip() else {}, "the file")
         before = copy.deepcopy(content)
-        known = content
+        known: MutableMapping[str, Any] = content
         for key in (*self.client.section, self.name):
             known = _mapping(known.setdefault(key, {}), repr(key))
         for key in _REPLACED - self.entry.keys():
@@ -116,47 +221,29 @@ class ClientConfig:
         if self.inputs:
             inputs: object = content.setdefault("inputs", [])
             if not isinstance(inputs, list):
-                raise _Unmergeable(f"'inputs' was expected to be a list, not a {type(inputs).__name__}")
+                raise ValueError(f"'inputs' was expected to be a list, not a {type(inputs).__name__}")
             listed = cast("list[Any]", inputs)
             listed += [dict(each) for each in self.inputs if each["id"] not in (one.get("id") for one in listed)]
-        return text if text.strip() and content == before else _written(content, self.client.kind, text)
-
-
-class _Unmergeable(ValueError):
-    """A file that has something else where the entry would stand."""
-
-
-def _read(text: str, kind: str) -> MutableMapping[str, Any]:
-    """The content of a file. Raises `ValueError`."""
-    if kind == "toml":
-        import tomlkit
-
-        return tomlkit.parse(text)
-    return _mapping(read_json(text) if text.strip() else {}, "the file")
-
-
-def _written(content: Mapping[str, Any], kind: str, before: str) -> str:
-    """The text of a file with this content; JSON is indented as it was before."""
-    match kind:
-        case "toml":
+        if text.strip() and content == before:
+            return text
+        if is_toml:
             import tomlkit
 
             return tomlkit.dumps(content)
-        case "yaml":
+        if self.client.format == "yaml":
             from ruamel.yaml import YAML as Writer  # noqa: N811 - it is the library's class
 
-            text, yaml = io.StringIO(), cast("Any", Writer())
+            written, yaml = io.StringIO(), cast("Any", Writer())
             yaml.width = 1_000_000
-            yaml.dump(content, text)
-            return text.getvalue()
-        case _:
-            margin = re.search(r"^([ \t]+)\S", before, re.MULTILINE)
-            return json.dumps(content, indent=margin[1] if margin else 2, ensure_ascii=False) + "\n"
+            yaml.dump(content, written)
+            return written.getvalue()
+        margin = re.search(r"^([ \t]+)\S", text, re.MULTILINE)  # JSON is indented as it was before
+        return json.dumps(content, indent=margin[1] if margin else 2, ensure_ascii=False) + "\n"
 
 
 def _mapping(value: object, where: str) -> MutableMapping[str, Any]:
     if not isinstance(value, MutableMapping):
-        raise _Unmergeable(f"{where} was expected to hold names and values, not a {type(value).__name__}")
+        raise ValueError(f"{where} was expected to hold names and values, not a {type(value).__name__}")  # noqa: TRY004 - of a file
     return cast("MutableMapping[str, Any]", value)
 
 
@@ -183,7 +270,15 @@ def connect(
     root = workspace_root(workspace)
     machine = Machine(sys.platform, Path.home(), os.environ, root)
     if client is None:
-        show([each for known in CLIENTS.values() for each in _places(known, machine)], "text", none="")
+        places = [
+            {"client": each.name, "for": each.title, "file": place, "scope": scope}
+            for each in CLIENTS.values()
+            for scope, place in [
+                *([("", f"the variable {each.variable}")] if each.variable else []),
+                *((scope, str(each.file(scope, machine))) for scope in each.files),
+            ]
+        ]
+        show(places, "text", none="")
         return 0
     if client not in CLIENTS:
         raise UnknownName("client", client, CLIENTS)
@@ -199,36 +294,52 @@ def connect(
     return 0
 
 
-def _places(client: Client, machine: Machine) -> Iterator[Record]:
-    """The places that a client's configuration may go to."""
-    if client.variable:
-        yield {"client": client.name, "for": client.title, "file": f"the variable {client.variable}", "scope": ""}
-    for scope, path in client.files.items():
-        yield {"client": client.name, "for": client.title, "file": str(path(machine)), "scope": scope}
-
-
 def _config(client: Client, options: ConnectOptions, machine: Machine, settings: Settings) -> ClientConfig:
-    name = options.name or settings.name
-    key = _key(options.key, machine)
-    target = _target(client, name, options, machine, settings)
-    entry = client.entry(target, machine)
-    scope = options.scope or (client.usual_scope if client.files else None)
+    name, key = options.name or settings.name, _key(options.key, machine)
+    transport = options.transport or ("http" if options.url or options.key else client.transports[0])
+    url = _url(options, settings) if transport == "http" else ""
+    if transport == "stdio" and options.url:
+        raise BadInput(
+            "--url goes with --transport http: over stdio the client starts the server itself. Leave one of them out."
+        )
+    if transport not in client.transports:
+        raise BadInput(f"{client.title} starts no servers; leave out --transport {transport}.")
+    usual = next(iter(client.files), None)
+    scope = options.scope or usual
     if scope is not None and scope not in client.files:
-        raise BadInput(f"{client.title} is connected per {client.usual_scope}; leave out --scope {scope}.")
-    path = client.files[scope](machine).absolute() if scope else None
-    if isinstance(target, Subprocess):
+        raise BadInput(f"{client.title} is connected per {usual}; leave out --scope {scope}.")
+    path = client.file(scope, machine).absolute() if scope else None
+    if not url:
         if options.key:
             raise BadInput(_NO_KEY_OVER_STDIO)
-        return ClientConfig(client, name, entry, path)
+        # With its absolute path, because clients start servers with a PATH of their own.
+        beside = Path(sys.executable).with_name("goalport.exe" if sys.platform == "win32" else "goalport")
+        program = str(beside) if beside.exists() else shutil.which("goalport")
+        command = [program] if program else [sys.executable, "-m", "goalport"]
+        command += ["serve", "--workspace", str(machine.workspace), "--transport", "stdio"]
+        values = {"name": name, "command": command, "program": command[0], "arguments": command[1:]}
+        return ClientConfig(client, name, _filled(client.stdio, values), path)
+    parts = urlsplit(url)
+    is_sse = parts.path.rstrip("/").endswith("/sse")
+    # Plain HTTP to another machine: bridges refuse that unless told that the network is trusted.
+    is_exposed = parts.scheme == "http" and parts.hostname not in {"localhost", "127.0.0.1"}
+    kind, allowed = "sse" if is_sse else client.streamable, ["--allow-http"] if is_exposed else list[str]()
+    values = {"name": name, "url": url, "kind": kind, "allow_http": allowed}
+    entry = _filled(client.sse if is_sse and client.sse else client.http, values)
+    if entry.get("command") == "npx" and machine.system == "win32":
+        # There npx is a script, which a program can only start through the shell.
+        entry = {"command": "cmd", "args": ["/c", "npx", *entry["args"]]}
     if not key:
         return ClientConfig(client, name, entry, path)
-    if target.is_exposed:
-        say(f"warning: the key is sent to {target.url} without encryption; an address with https:// protects it.")
+    if is_exposed:
+        say(f"warning: the key is sent to {url} without encryption; an address with https:// protects it.")
     way = client.key
-    if way.reference and (way.always or scope == "project"):
-        then = way.then.format(title=client.title)
-        return ClientConfig(client, name, way.put(entry, way.reference), path, way.inputs, then)
-    return ClientConfig(client, name, way.put(entry, key), path, has_key=True)
+    refers = way.reference and (way.always or scope == "project")
+    for name_of_part, part in _filled(way.entry, {"key": way.reference if refers else key}).items():
+        entry[name_of_part] = [*entry[name_of_part], *part] if isinstance(part, list) else part
+    if refers:
+        return ClientConfig(client, name, entry, path, way.inputs, way.then.format(title=client.title))
+    return ClientConfig(client, name, entry, path, has_key=True)
 
 
 def _key(given: str | None, machine: Machine) -> str:
@@ -246,27 +357,13 @@ def _key(given: str | None, machine: Machine) -> str:
     return key
 
 
-def _target(client: Client, name: str, options: ConnectOptions, machine: Machine, settings: Settings) -> Target:
-    transport = options.transport or ("http" if options.url or options.key else client.transports[0])
-    if transport == "http" and not options.url:
-        return Address(f"{http_url(settings.host, settings.port)}/mcp", name)
-    if transport == "http":
-        url = options.url or ""
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise BadInput(f"--url was expected to look like http://127.0.0.1:8080/mcp, not {url!r}.")
-        return Address(url if parts.path.strip("/") else f"{url.rstrip('/')}/mcp", name)
-    if options.url:
-        raise BadInput(
-            "--url goes with --transport http: over stdio the client starts the server itself. Leave one of them out."
-        )
-    if transport not in client.transports:
-        raise BadInput(f"{client.title} starts no servers; leave out --transport {transport}.")
-    # With its absolute path, because clients start servers with a PATH of their own.
-    beside = Path(sys.executable).with_name("goalport.exe" if sys.platform == "win32" else "goalport")
-    program = str(beside) if beside.exists() else shutil.which("goalport")
-    command = (program,) if program else (sys.executable, "-m", "goalport")
-    return Subprocess((*command, "serve", "--workspace", str(machine.workspace), "--transport", "stdio"), name)
+def _url(options: ConnectOptions, settings: Settings) -> str:
+    if not options.url:
+        return f"{http_url(settings.host, settings.port)}/mcp"
+    parts = urlsplit(options.url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise BadInput(f"--url was expected to look like http://127.0.0.1:8080/mcp, not {options.url!r}.")
+    return options.url if parts.path.strip("/") else f"{options.url.rstrip('/')}/mcp"
 
 
 def _write(config: ClientConfig, *, asked: bool) -> int:
@@ -277,7 +374,7 @@ def _write(config: ClientConfig, *, asked: bool) -> int:
         raise BadInput(f"{client.title} has no file to write; leave out --write. {config.then}")
     before = after = ""
     hindered = "it is YAML, which is not rewritten here"
-    if client.kind != "yaml":
+    if client.format != "yaml":
         try:
             before = path.read_bytes().decode() if path.exists() else ""
             after, hindered = config.added_to(before), ""

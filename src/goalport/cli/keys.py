@@ -22,6 +22,7 @@ from goalport.workspace.settings import KeyEntry, Settings, load_settings
 from goalport.workspace.settings.loading import audit_of
 
 _NEVER: Final = "never"
+_KEYS_OFF: Final = "warning: the setting auth.keys is false, so the server asks for no keys."
 
 
 def new(
@@ -83,15 +84,11 @@ def list_keys(*, structured: AsJson = False, workspace: WorkspaceFolder = Path()
     ]
     none = f"There are no keys in {settings.key_file} and in the settings. `goalport keys new NAME` makes one."
     show(records, "json" if structured else "text", none=none)
-    _warn_if_off(settings)
+    if settings.auth.keys is False:
+        say(_KEYS_OFF)
 
 
-def revoke(
-    which: str,
-    /,
-    *,
-    workspace: WorkspaceFolder = Path(),
-) -> None:
+def revoke(which: str, /, *, workspace: WorkspaceFolder = Path()) -> None:
     """Revoke a key, or all keys of a name. A running server follows within a second or two.
 
     Args:
@@ -104,7 +101,7 @@ def revoke(
     with _changing(settings) as entries:
         chosen = _chosen(which, entries, settings)
         ended = [each for each in chosen if each.revoked is None]
-        _replace(entries, [each.model_copy(update={"revoked": now}) for each in ended])
+        entries[:] = [each.model_copy(update={"revoked": now}) if each in ended else each for each in entries]
     _note(settings, "key_revoked", *ended)
     if not ended:
         say(f"{listed(each.id for each in chosen)} had been revoked before.")
@@ -117,12 +114,7 @@ def revoke(
 
 
 def rotate(
-    name: str,
-    /,
-    *,
-    overlap: str = "7d",
-    expires: str | None = None,
-    workspace: WorkspaceFolder = Path(),
+    name: str, /, *, overlap: str = "7d", expires: str | None = None, workspace: WorkspaceFolder = Path()
 ) -> None:
     """Replace a key: make another one with the same scopes, and let the earlier ones end after a while.
 
@@ -143,7 +135,10 @@ def rotate(
         last = valid[-1]
         usual = None if last.expires is None else last.expires - last.created
         made = _made(last.name, last.scopes, usual if expires is None else duration_of(expires))
-        _replace(entries, [each.model_copy(update={"expires": min(each.expires or end, end)}) for each in valid])
+        entries[:] = [
+            each.model_copy(update={"expires": min(each.expires or end, end)}) if each in valid else each
+            for each in entries
+        ]
         entries.append(made.entry)
     _note(settings, "key_created", made.entry)
     _show_new(made, settings, is_first=False)
@@ -157,9 +152,7 @@ def _made(name: str, scopes: Sequence[str], lasts: timedelta | None) -> NewKey:
         first = error.errors(include_url=False, include_context=False)[0]
         raise BadInput(f"The {first['loc'][0]} {validation_reason(first['msg'])}; came {first['input']!r}.") from None
     except OverflowError:
-        raise BadInput(
-            "The key would expire after the year 9999. Leave --expires out for a key that does not."
-        ) from None
+        raise BadInput("The key would end after the year 9999. Leave --expires out for one that does not.") from None
 
 
 def _note(settings: Settings, deed: str, *entries: KeyEntry) -> None:
@@ -181,12 +174,8 @@ def _show_new(made: NewKey, settings: Settings, *, is_first: bool) -> None:
     say("A client gets it by `goalport connect CLIENT --key KEY`, such as: goalport connect cursor --key KEY")
     if is_first and settings.auth.keys is None:
         say("A server that is running does not ask for keys yet; start it again, and everybody needs one.")
-    _warn_if_off(settings)
-
-
-def _warn_if_off(settings: Settings) -> None:
     if settings.auth.keys is False:
-        say("warning: the setting auth.keys is false, so the server asks for no keys.")
+        say(_KEYS_OFF)
 
 
 @contextmanager
@@ -196,10 +185,9 @@ def _changing(settings: Settings) -> Generator[list[KeyEntry]]:
         with KeyFile(settings.key_file).changing() as entries:
             yield entries
     except OSError as error:
-        reason = error.strerror or str(error)
         raise SettingsError(
-            f"The key file {settings.key_file} cannot be written: {reason}. With --entry a key is printed in place of"
-            " written, for the setting auth.key_entries."
+            f"The key file {settings.key_file} cannot be written: {error.strerror or error}. With --entry a key is"
+            " printed in place of written, for the setting auth.key_entries."
         ) from error
 
 
@@ -210,11 +198,6 @@ def _chosen(which: str, entries: Sequence[KeyEntry], settings: Settings) -> Sequ
     if any(which in {each.id, each.name} for each in settings.auth.key_entries):
         raise BadInput(f"{which} is an entry of the setting auth.key_entries; change it there.")
     raise UnknownName("key", which, dict.fromkeys([*(each.name for each in entries), *(each.id for each in entries)]))
-
-
-def _replace(entries: list[KeyEntry], changed: Sequence[KeyEntry]) -> None:
-    later = {each.id: each for each in changed}
-    entries[:] = [later.get(each.id, each) for each in entries]
 
 
 def _now() -> datetime:

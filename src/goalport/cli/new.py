@@ -58,7 +58,14 @@ def new(folder: Path, /) -> None:
     del schema["properties"]["workspace"]  # settings.toml is in the workspace itself
     schema["additionalProperties"] = {"type": "object"}  # the tables that modules declare
     _write(root / "schemas" / "settings.json", json.dumps(schema, indent=2) + "\n")
-    _link_typings(root)
+    typings = root / "typings" / PACKAGE  # type checkers find there the package by which the workspace is imported
+    typings.mkdir(parents=True, exist_ok=True)
+    for each in FOLDERS:
+        try:
+            (typings / each).symlink_to(Path("..", "..", each), target_is_directory=True)
+        except OSError as error:
+            why = f"{typings / each} cannot be a link ({error.strerror})"
+            say(f"warning: {why}; type checkers will not find {PACKAGE}.")
     if requirement.startswith(_FROM_A_FOLDER):
         say(
             "note: pyproject.toml names the folder from which goalport is installed here. The build of an image cannot"
@@ -83,19 +90,6 @@ def _requirement() -> str:
             return f"goalport @ {url}"
         case _:
             return f"goalport=={__version__}"
-
-
-def _link_typings(root: Path) -> None:
-    """Let type checkers resolve the package name by which the workspace is imported."""
-    place = root / "typings" / PACKAGE
-    place.mkdir(parents=True, exist_ok=True)
-    for folder in FOLDERS:
-        try:
-            (place / folder).symlink_to(Path("..", "..", folder), target_is_directory=True)
-        except OSError as error:
-            say(
-                f"warning: {place / folder} cannot be a link ({error.strerror}); type checkers will not find {PACKAGE}."
-            )
 
 
 def _templates(folder: Traversable, place: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:

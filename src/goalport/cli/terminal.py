@@ -133,8 +133,7 @@ def _cell(value: object) -> str:
 def show_result(result: Mapping[str, Any], *, structured: bool) -> None:
     """Print an MCP result: its texts, with JSON indented, or its structured data as JSON."""
     if structured:
-        data = result.get("structuredContent", {"content": result["content"]})
-        show_json(data)
+        show_json(result.get("structuredContent", {"content": result["content"]}))
         return
     for each in result["content"]:
         block: Mapping[str, Any] = each.get("resource", each)

@@ -5,7 +5,7 @@ The servers are connected for it. None is required then, because these commands 
 
 import sys
 import webbrowser
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,6 @@ from goalport.cli.workspace import LoadedWorkspace, open_with_warnings, open_wor
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import DirectCalls
 from goalport.server.publish.exported_tools import FunctionTool
-from goalport.tools import Tool
 from goalport.tools.upstream.active_calls import call_hooks
 from goalport.tools.upstream.upstream_server import ServerReport, ServerState
 
@@ -64,11 +63,22 @@ def tools(
                 _trust(platform, each)
             for warning in platform.upstream.groups.warnings():
                 say(f"warning: {warning}")
-            return {
-                "groups": list(_groups(platform)),
-                "servers": list(_servers(platform)),
-                "tools": list(_tools(platform)),
-            }
+            servers: list[Record] = [
+                {
+                    "server": each.name,
+                    "state": str(each.state),
+                    "transport": each.transport,
+                    "place": each.address,
+                    "protocol": each.protocol,
+                    "tools": each.tools,
+                    "resources": each.resources,
+                    "prompts": each.prompts,
+                    "last_error": each.last_error,
+                    "notes": list(each.notes),
+                }
+                for each in platform.upstream.reports()
+            ]
+            return {"groups": [*_groups(platform)], "servers": servers, "tools": [*_tools(platform)]}
 
     lists = anyio.run(listed)
     if format == "json":
@@ -108,11 +118,19 @@ def call(
 
     async def called() -> dict[str, Any]:
         async with connected(loaded, timeout) as platform:
+            found, groups = platform.groups.find(group), platform.groups
+            if found is None:
+                if why := groups.why_missing(group):
+                    raise ToolError(f"The tool group {group!r} cannot be used now. {why}")
+                raise UnknownName("tool group", group, [each.role for each in groups.groups])
+            tools = {each.name: each for each in found.tools}
+            if tool not in tools:
+                raise UnknownName("tool", tool, tools)
+            # Typing the call is the person's approval.
+            function = FunctionTool.of(tools[tool].with_approval("never"))
             site = DirectCalls(OPERATOR, platform.processes.listeners)
             with call_hooks(progress=show_progress):
-                return await FunctionTool.of(_tool(platform, group, tool)).call(
-                    dict(arguments), site, tells_errors=True
-                )
+                return await function.call(dict(arguments), site, tells_errors=True)
 
     wire = anyio.run(called)
     show_result(wire, structured=structured)
@@ -134,19 +152,24 @@ def check(*, timeout: Timeout = None, workspace: WorkspaceFolder = Path()) -> in
     problems = upstream.problems if upstream.config.servers else upstream.config.problems
     for problem in upstream.config.problems:
         say(f"{'problem' if problem in problems else 'warning'}: {problem}")
-    has_problems = bool(problems)
 
-    async def reported() -> tuple[ServerReport, ...]:
+    async def reported() -> Sequence[ServerReport]:
         async with connected(loaded, timeout) as platform:
             return platform.upstream.reports()
 
     reports = anyio.run(reported)
     for each in reports:
-        print(_server_line(each))
-    if not reports and not has_problems:
+        told = f"{each.state}, {each.last_error or 'it has not answered yet'}"
+        if each.state is ServerState.UP:
+            numbers = {"tool": each.tools, "resource": each.resources, "prompt": each.prompts}
+            counts = ", ".join(counted(number, what) for what, number in numbers.items() if number or what == "tool")
+            notes = "".join(f"; {note}" for note in each.notes)
+            told = f"up, {each.transport}, protocol {each.protocol}, {counts}{notes}"
+        print(f"{each.name}: {'disabled' if each.state is ServerState.DISABLED else told}")
+    if not reports and not problems:
         say(f"There are no servers in {loaded.workspace.root / 'mcp_config.json'}.")
     down = [each for each in reports if each.state not in {ServerState.UP, ServerState.DISABLED}]
-    return FAILED if has_problems or down else DONE
+    return FAILED if problems or down else DONE
 
 
 @asynccontextmanager
@@ -214,22 +237,6 @@ def _groups(platform: AgentPlatform) -> Iterator[Record]:
         }
 
 
-def _servers(platform: AgentPlatform) -> Iterator[Record]:
-    for each in platform.upstream.reports():
-        yield {
-            "server": each.name,
-            "state": str(each.state),
-            "transport": each.transport,
-            "place": each.address,
-            "protocol": each.protocol,
-            "tools": each.tools,
-            "resources": each.resources,
-            "prompts": each.prompts,
-            "last_error": each.last_error,
-            "notes": list(each.notes),
-        }
-
-
 def _tools(platform: AgentPlatform) -> Iterator[Record]:
     """The tools of the groups, and those that are withheld from them."""
     config = platform.upstream.config
@@ -238,46 +245,14 @@ def _tools(platform: AgentPlatform) -> Iterator[Record]:
         for role, group in platform.upstream.groups.config.items()
         if group.pin or any(config.servers[each].pin for each in group.servers if each in config.servers)
     }
-    for group in platform.groups.groups:
-        for tool in group.tools:
-            pin = "trusted" if group.role in pinned else ""
-            yield _tool_record(tool.name, group.role, tool.approval, pin, tool.description)
+    found = [
+        (each.name, group.role, each.approval, "trusted" if group.role in pinned else "", each.description)
+        for group in platform.groups.groups
+        for each in group.tools
+    ]
     for (server, name), reason in platform.upstream.groups.withheld().items():
         described = f"{reason}; now: {platform.upstream.groups.description(server, name)}"
-        yield _tool_record(f"{server}/{name}", "", "", "withheld", described)
-
-
-def _tool_record(name: str, group: str, approval: str, pin: str, description: str) -> Record:
-    return {
-        "tool": name,
-        "group": group,
-        "approve": approval,
-        "pin": pin,
-        "description": description.partition("\n")[0],
-    }
-
-
-def _server_line(server: ServerReport) -> str:
-    match server.state:
-        case ServerState.UP:
-            notes = "".join(f"; {each}" for each in server.notes)
-            numbers = {"tool": server.tools, "resource": server.resources, "prompt": server.prompts}
-            listed = ", ".join(counted(number, what) for what, number in numbers.items() if number or what == "tool")
-            return f"{server.name}: up, {server.transport}, protocol {server.protocol}, {listed}{notes}"
-        case ServerState.DISABLED:
-            return f"{server.name}: disabled"
-        case _:
-            return f"{server.name}: {server.state}, {server.last_error or 'it has not answered yet'}"
-
-
-def _tool(platform: AgentPlatform, role: str, name: str) -> Tool:
-    group = platform.groups.find(role)
-    if group is None:
-        if why := platform.groups.why_missing(role):
-            raise ToolError(f"The tool group {role!r} cannot be used now. {why}")
-        raise UnknownName("tool group", role, [each.role for each in platform.groups.groups])
-    tools = {each.name: each for each in group.tools}
-    if name not in tools:
-        raise UnknownName("tool", name, tools)
-    # Typing the call is the person's approval.
-    return tools[name].with_approval("never")
+        found.append((f"{server}/{name}", "", "", "withheld", described))
+    for name, role, approval, pin, description in found:
+        record = {"tool": name, "group": role, "approve": approval, "pin": pin}
+        yield {**record, "description": description.partition("\n")[0]}

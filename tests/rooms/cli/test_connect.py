@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from goalport.cli.clients import CLIENTS, Machine, Scope
+from goalport.cli.connect import CLIENTS, Machine, Scope
 from tests.rooms.cli.conftest import PROGRAM, Command
 
 SHIPPED = Path(__file__).parents[3] / "server" / "clients"
@@ -26,7 +26,7 @@ def entry_in(client: str, printed: str) -> dict[str, Any]:
     if known.variable:
         (entry,) = json.loads(printed.strip().removeprefix(f"{known.variable}='").removesuffix("'"))
         return entry
-    content: Any = READERS[known.kind](printed)
+    content: Any = READERS[known.format](printed)
     for key in known.section:
         assert list(content) == [key]
         content = content[key]
@@ -177,17 +177,17 @@ def test_the_name_and_the_port_come_from_the_settings(goalport: Command, workspa
 def test_files_are_where_each_system_keeps_them(system: str, client: str, scope: Scope, path: str) -> None:
     machine = Machine(system, Path("/home/ada"), {}, Path("/project"))
 
-    assert CLIENTS[client].files[scope](machine) == Path(path)
+    assert CLIENTS[client].file(scope, machine) == Path(path)
 
 
 def test_windows_and_linux_say_themselves_where_programs_keep_their_files() -> None:
     windows = Machine("win32", Path("/home/ada"), {"APPDATA": "/roaming"}, Path("/project"))
     linux = Machine("linux", Path("/home/ada"), {"XDG_CONFIG_HOME": "/xdg"}, Path("/project"))
 
-    place = CLIENTS["claude-desktop"].files["user"]
+    client = CLIENTS["claude-desktop"]
 
-    assert place(windows) == Path("/roaming/Claude/claude_desktop_config.json")
-    assert place(linux) == Path("/xdg/Claude/claude_desktop_config.json")
+    assert client.file("user", windows) == Path("/roaming/Claude/claude_desktop_config.json")
+    assert client.file("user", linux) == Path("/xdg/Claude/claude_desktop_config.json")
 
 
 def test_without_a_client_the_clients_and_their_files_are_listed(goalport: Command, home: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goalport.cli.clients import CLIENTS
+from goalport.cli.connect import CLIENTS
 from tests.rooms.cli.conftest import Command
 from tests.rooms.cli.test_connect import entry_in
 

@@ -1,15 +1,18 @@
-"""The chatbots of a running server, over its AG-UI door: a thread of it is a conversation.
+"""Chatbots and conversations with them: of a platform in this program, or of a running server.
 
-A message or an answer is a run, which streams its events; what is open at its end are its interrupts. What AG-UI has no
-request for, such as lists of conversations, is for the commands that read the store.
+Whoever may read the store of a workspace sees the conversations of all callers, may go on with every one, and speaks
+for the caller whose it is. A server is talked to over its AG-UI door: a thread of it is a conversation, and a message
+or an answer is a run, which streams its events. What AG-UI has no request for, such as lists of conversations, is for
+the commands that read the store.
 """
 
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NamedTuple, NoReturn, cast
 from urllib.parse import quote
 
+from goalport.base.caller import OPERATOR
 from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError
 from goalport.base.events import (
     ActionStarted,
@@ -22,11 +25,18 @@ from goalport.base.events import (
     ToolCalled,
 )
 from goalport.base.words import listed
-from goalport.cli.conversations import Question, Reply, ReplyEnd, Said, questions_alone
+from goalport.cli.conversations import READER, conversation_line
 from goalport.cli.served import ServerClient
 from goalport.cli.terminal import Record
-from goalport.runtime.process import new_id
+from goalport.cli.workspace import LoadedWorkspace, failure_in_words, unexpected_error
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import ChatSession, Turn
+from goalport.runtime.process import find_question, new_id
+from goalport.server.publish.forms import form_of
+from goalport.server.publish.resources import question_view
 
+Question = Mapping[str, Any]
+"""A question as JSON data, with `id`, `message` and `schema`."""
 Message = Mapping[str, Any]
 _AGENTS: Final = "/agui"
 _QUIET: Final = frozenset({"RUN_STARTED", "STATE_SNAPSHOT", "STATE_DELTA"})
@@ -37,8 +47,163 @@ _STORE_ONLY: Final = (
 )
 
 
+class Said(NamedTuple):
+    """A message of a conversation."""
+
+    id: str
+    role: str
+    text: str
+    after: str = ""
+    """The id of the message before it; empty for the first."""
+
+
+class ReplyEnd(NamedTuple):
+    """How a reply has ended."""
+
+    texts: Sequence[str] = ()
+    """What the chatbot has said."""
+    questions: Sequence[Question] = ()
+    """What has to be answered before it goes on."""
+    failure: str = ""
+    """Why there is no reply, or only a part of one; empty: nothing has failed."""
+    error: BaseException | None = None
+    """The exception of the author's code by which it failed, where it ran here."""
+    finished: bool = False
+    """Whether the conversation has reached its goal, so that nothing more is answered."""
+
+
+class Reply(NamedTuple):
+    """A reply that comes."""
+
+    events: AsyncGenerator[Event]
+    """What happens until it has come."""
+    end: Callable[[], Awaitable[ReplyEnd]]
+    """Wait until it has come."""
+    cancel: Callable[[], str]
+    """Stop it; the conversation goes on. What is said of that."""
+
+
+def _questions_alone(questions: Sequence[Question]) -> Reply:
+    """A reply of which nothing more comes than these questions."""
+
+    async def nothing() -> AsyncGenerator[Event]:
+        return
+        yield
+
+    async def end() -> ReplyEnd:
+        return ReplyEnd(questions=questions)
+
+    return Reply(nothing(), end, str)
+
+
+class ChatsHere:
+    """The chatbots and conversations of a platform in this program."""
+
+    def __init__(self, loaded: LoadedWorkspace, options: str = "") -> None:
+        self._loaded = loaded
+        self._conversations = loaded.platform.conversations
+        self.options = options
+        """The options that name the place again in another command, with a space before them."""
+        self.chatbots: Mapping[str, str] = {name: each.description for name, each in loaded.platform.chatbots.items()}
+        """What each chatbot is for, by its name."""
+
+    async def begin(self, chatbot: str, conversation_id: str = "") -> "DialogueHere":
+        """Begin a conversation. Raises `BadInput` if there is one of that id already."""
+        if conversation_id and await self._conversations.find(conversation_id, READER) is not None:
+            raise BadInput(f"There is a conversation {conversation_id!r} already. Leave out --new to go on with it.")
+        found = self._loaded.platform.chatbots.named(chatbot)
+        return DialogueHere(self._loaded, await found.create_session(OPERATOR, conversation_id=conversation_id))
+
+    async def open(self, conversation_id: str, chatbot: str) -> "DialogueHere":
+        """Go on with a conversation. Raises `UnknownName`. A server has to be told which chatbot it is with."""
+        conversation = await self._conversations.get(conversation_id, READER)
+        found = self._loaded.platform.chatbots.named(conversation.chatbot)
+        session = await found.find_session(conversation_id, conversation.caller)
+        assert session is not None
+        return DialogueHere(self._loaded, session)
+
+    async def latest(self, chatbot: str) -> str:
+        """The id of the conversation that was continued last, of that chatbot or of any; empty: there is none."""
+        found = await self._conversations.list(OPERATOR, chatbot=chatbot, limit=1)
+        return found[0].id if found else ""
+
+    async def page(self, search: str, limit: int) -> Sequence[Record]:
+        """Conversations in which all these words are, the one that was continued last first, as lines of a list."""
+        return [*map(conversation_line, await self._conversations.list(READER, search=search, limit=limit))]
+
+    async def rename(self, conversation_id: str, title: str) -> None:
+        await self._conversations.rename(conversation_id, READER, title)
+
+    async def export(self, conversation_id: str) -> Mapping[str, Any]:
+        return await self._conversations.export(conversation_id, READER)
+
+
+class DialogueHere:
+    """A conversation with a chatbot that runs in this program."""
+
+    def __init__(self, loaded: LoadedWorkspace, session: ChatSession) -> None:
+        self._loaded, self._session = loaded, session
+        self.id = session.conversation.id
+        self.chatbot = session.chatbot.name
+
+    @property
+    def said(self) -> Sequence[Said]:
+        """What people and the chatbot have said, the oldest first."""
+        return [Said(each.id, each.role, each.text, each.parent) for each in self._session.conversation.entries]
+
+    @property
+    def questions(self) -> Sequence[Question]:
+        """What is open."""
+        return [*map(question_view, self._session.questions)]
+
+    async def say(self, text: str, after: str | None = None) -> Reply:
+        """Say something; `after` is the id of the message that it follows, if that is not the last one."""
+        return self._reply(await self._session.begin_turn(UserMessage(text), after=after))
+
+    async def again(self) -> Reply:
+        """Let the last message be answered again."""
+        return self._reply(await self._session.regenerate())
+
+    async def answer(self, question_id: str, response: object, declined: str = "") -> Reply:
+        """Answer or decline a question. Raises `BadInput` for an answer that does not fit, and `AlreadyAnswered`."""
+        asked = next((each for each in self._session.questions if each.id == question_id), None)
+        read = response if declined or asked is None else form_of(asked).read(response)
+        return self._reply(await self._session.answer(question_id, read, declined=declined))
+
+    async def status(self, question_id: str) -> str:
+        """What has become of a question: open, answered, declined, expired or withdrawn."""
+        process = await self._loaded.platform.processes.look_at(self._session.process_id)
+        return find_question(process, question_id)[1].status
+
+    async def follow(self) -> Reply | None:
+        """The reply that comes now, whoever asked, or that ended with questions which are open; None: there is none."""
+        turn = await self._session.follow()
+        if turn is not None:
+            return self._reply(turn)
+        return _questions_alone(self.questions) if self.questions else None
+
+    def _reply(self, turn: Turn) -> Reply:
+        async def end() -> ReplyEnd:
+            result = await turn.result()
+            error = unexpected_error(turn.process) if result.failure else None
+            root = self._loaded.workspace.root
+            return ReplyEnd(
+                texts=[each.text for each in result.messages],
+                questions=[*map(question_view, result.questions)],
+                failure=result.failure if error is None else failure_in_words(result.failure, error, root),
+                error=error,
+                finished=result.finished,
+            )
+
+        def cancel() -> str:
+            turn.cancel("The reply was stopped with Ctrl-C.")
+            return "Stopped."
+
+        return Reply(turn.events(), end, cancel)
+
+
 class _Run:
-    """What a run tells.
+    """What a run of the AG-UI door tells; an interrupt at its end is a question.
 
     Parameters: `messages` are those of the conversation before it. `state` is what the server told in earlier runs.
     """
@@ -47,8 +212,8 @@ class _Run:
         self.messages: list[Message] = [*messages]
         self.state: dict[str, Any] = {**(state or {})}
         self.questions: Sequence[Question] = ()
-        self._sent: list[str] = []
-        self._failure = ""
+        self.sent: list[str] = []
+        self.failure = ""
         self._steps = 0
         self._texts: defaultdict[str, str] = defaultdict(str)
 
@@ -56,11 +221,6 @@ class _Run:
     def conversation(self) -> Mapping[str, Any]:
         """What the server has told of the conversation."""
         return self.state.get("goalport", {}).get("conversation", {})
-
-    def end(self) -> ReplyEnd:
-        """How the run has ended."""
-        finished = bool(self.conversation.get("finished"))
-        return ReplyEnd(texts=self._sent, questions=self.questions, failure=self._failure, finished=finished)
 
     def event_of(self, told: Mapping[str, Any]) -> Event | None:  # noqa: C901 - a line or two for each kind
         """The event of goalport that an event of the run tells; what else it tells is kept."""
@@ -70,7 +230,7 @@ class _Run:
                 return MessageDelta(told["messageId"], told["delta"])
             case "TEXT_MESSAGE_END":
                 text = self._texts.pop(told["messageId"], "")
-                self._sent.append(text)
+                self.sent.append(text)
                 self.messages.append({"id": told["messageId"], "role": "assistant", "content": text})
                 return MessageSent(told["messageId"], text)
             case "REASONING_MESSAGE_CONTENT":
@@ -81,7 +241,17 @@ class _Run:
             case "TOOL_CALL_START":
                 return ToolCalled(told["toolCallName"], "")
             case "CUSTOM":
-                return _custom_event(told["name"], told["value"])
+                value: Mapping[str, Any] = told["value"]
+                match told["name"]:
+                    case "goalport.progress":
+                        return ProgressUpdated(value["message"])
+                    case "goalport.sources":
+                        return SourcesShown(value["reference"], "", value["query"], tuple(value["sources"]))
+                    case "goalport.compacted":
+                        sizes = value["messages"], value["tokensBefore"], value["tokensAfter"]
+                        return ConversationCompacted("", value["what"], *sizes)
+                    case _:
+                        return None
             case "STATE_SNAPSHOT":
                 self.state = {**told["snapshot"]}
             case "STATE_DELTA":
@@ -94,29 +264,15 @@ class _Run:
                 self.messages = [each for each in spoken if each.get("content")]
             case "RUN_FINISHED":
                 outcome: Mapping[str, Any] = told.get("outcome") or {}
-                self.questions = [_question(each) for each in outcome.get("interrupts", ())]
+                self.questions = [
+                    {**(each.get("metadata") or {}), **each, "schema": each.get("responseSchema") or {}}
+                    for each in outcome.get("interrupts", ())
+                ]
             case "RUN_ERROR":
-                self._failure = told["message"]
+                self.failure = told["message"]
             case _:
                 pass
         return None
-
-
-def _question(interrupt: Mapping[str, Any]) -> Question:
-    return {**(interrupt.get("metadata") or {}), **interrupt, "schema": interrupt.get("responseSchema") or {}}
-
-
-def _custom_event(name: str, value: Mapping[str, Any]) -> Event | None:
-    match name:
-        case "goalport.progress":
-            return ProgressUpdated(value["message"])
-        case "goalport.sources":
-            return SourcesShown(value["reference"], "", value["query"], tuple(value["sources"]))
-        case "goalport.compacted":
-            sizes = value["messages"], value["tokensBefore"], value["tokensAfter"]
-            return ConversationCompacted("", value["what"], *sizes)
-        case _:
-            return None
 
 
 class ChatsServed:
@@ -148,14 +304,10 @@ class ChatsServed:
     async def latest(self, chatbot: str) -> NoReturn:
         raise BadInput("A server does not tell which conversation was the last. Name it: --conversation ID")
 
-    async def page(self, search: str, limit: int) -> Sequence[Record]:
+    async def _refuse(self, *_: object) -> NoReturn:
         raise BadInput(_STORE_ONLY)
 
-    async def rename(self, conversation_id: str, title: str) -> None:
-        raise BadInput(_STORE_ONLY)
-
-    async def export(self, conversation_id: str) -> Mapping[str, Any]:
-        raise BadInput(_STORE_ONLY)
+    page = rename = export = _refuse
 
 
 class DialogueServed:
@@ -175,11 +327,14 @@ class DialogueServed:
 
     @property
     def said(self) -> Sequence[Said]:
-        before = ["", *(each["id"] for each in self._last.messages)]
-        return [
-            Said(each["id"], each["role"], _text(each), after)
-            for each, after in zip(self._last.messages, before, strict=False)
-        ]
+        found: list[Said] = []
+        for each in self._last.messages:
+            content = each.get("content") or ""
+            if not isinstance(content, str):
+                parts = cast("Sequence[Mapping[str, Any]]", content)
+                content = "\n".join(str(part["text"]) for part in parts if part["type"] == "text")
+            found.append(Said(each["id"], each["role"], content, found[-1].id if found else ""))
+        return found
 
     @property
     def questions(self) -> Sequence[Question]:
@@ -211,7 +366,7 @@ class DialogueServed:
         entry = {"status": "cancelled"} if declined else {"status": "resolved", "payload": response}
         self._resume[question_id] = {"interruptId": question_id, **entry}
         if self.questions:
-            return questions_alone(self.questions)
+            return _questions_alone(self.questions)
         resume, self._resume = [*self._resume.values()], {}
         return await self._run([], resume=resume)
 
@@ -269,7 +424,8 @@ class DialogueServed:
 
         async def end() -> ReplyEnd:
             await stream.aclose()
-            return run.end()
+            finished = bool(run.conversation.get("finished"))
+            return ReplyEnd(run.sent, run.questions, run.failure, finished=finished)
 
         return Reply(events(), end, lambda: _LEFT)
 
@@ -282,11 +438,3 @@ def _refusal(error: Mapping[str, Any], answered: Sequence[str]) -> GoalportError
     if answered and code == "invalid-answer":
         return BadInput(message, [line.removeprefix("- ") for line in message.splitlines() if line.startswith("- ")])
     return BadInput(message)
-
-
-def _text(message: Message) -> str:
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    parts = cast("Sequence[Mapping[str, Any]]", content)
-    return "\n".join(str(each["text"]) for each in parts if each["type"] == "text")
