@@ -36,13 +36,10 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
-        "platforms": ["McpClient", "client_of", "plan_of"],
+        "platforms": ["McpClient", "client_of", "plan_of", "upstream_of"],
         "fakes": ["FakeEngine", "FakeOperationContext", "SubProcess"],
-        "invocations": ["LlmInvocation", "contains", "matches"],
-        "models": ["ScriptedModels"],
+        "models": ["Answers", "LlmInvocation", "ScriptedModels", "UnexpectedPrompt", "contains", "matches"],
         "replay": ["Recording", "Replay"],
-        "rules": ["Answers", "UnexpectedPrompt"],
         "scripted": ["ScriptedModel", "calls_tool", "streams"],
-        "upstream": ["upstream_of"],
     },
 )

@@ -34,7 +34,7 @@ from goalport.runtime.process import (
 )
 from goalport.runtime.process.parameters import fill, missing
 from goalport.runtime.process.scope import inferred_type, inputs_of
-from goalport.testing.invocations import LlmInvocation, answer_to
+from goalport.testing.models import LlmInvocation, answer_to
 from goalport.tools import Tool, ToolGroup, ToolGroupResolver
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Testing with a whole platform: the plan that leads to a goal, and an in-memory MCP client of its goals.
+"""Testing with a whole platform: the plan that leads to a goal, upstream servers in memory, and an MCP client of goals.
 
 The client is the official one, connected without a network to the server that goalport would run. `plugin` makes
 fixtures of these functions.
@@ -6,20 +6,28 @@ fixtures of these functions.
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, cast
+from tempfile import TemporaryDirectory, gettempdir
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from goalport.runtime.platform import CONFIG_FILE, AgentPlatform, UpstreamServers
 from goalport.testing.models import ScriptedModels
-from goalport.testing.upstream import upstream_of
 from goalport.tools import ToolGroup
+from goalport.tools.upstream import McpConfig, ServerConfig
+from goalport.tools.upstream.config import read_config
+from goalport.tools.upstream.connection import Transport
 from goalport.workspace import Workspace
 from goalport.workspace.settings import load_settings
 
 if TYPE_CHECKING:
     import pytest
     from mcp import Client
+    from mcp.server import Server
+    from mcp.server.mcpserver import MCPServer
+
+_KEPT: Final = ("timeout", "concurrency", "sampling", "protocol_version", "enabled_tools", "disabled_tools")
+"""What a configuration says of a server that counts for one in memory too."""
 
 
 def plan_of(
@@ -43,6 +51,39 @@ def plan_of(
     if explanation.plan is None:
         raise AssertionError(explanation.text())
     return [step.action.rpartition(".")[2] for step in explanation.plan.steps]
+
+
+def upstream_of(
+    servers: "Mapping[str, Server[Any] | MCPServer]", config: McpConfig | Path | str | None = None
+) -> UpstreamServers:
+    """The upstream servers of a platform, each an object of the MCP SDK, by its name in the configuration.
+
+    `AgentPlatform(agents, upstream=upstream_of({"github": server}, "mcp_config.json"))`. The groups are those of the
+    configuration or its file; a server that none of them names is a group by its own name. The other servers of the
+    file are not there, and nothing is pinned.
+    """
+    read = config if isinstance(config, McpConfig) else McpConfig() if config is None else read_config(Path(config), {})
+    # An entry has nothing that is only needed to reach a server; opening waits for it, and fails if it does.
+    entries: dict[str, ServerConfig] = {}
+    for name in servers:
+        entry = read.servers.get(name)
+        kept = {each: getattr(entry, each) for each in _KEPT} if entry is not None else {}
+        entries[name] = ServerConfig(name, "stdio", required=True, **kept)
+    groups = {role: replace(each, pin=False) for role, each in read.groups.items()}
+    transports = {name: _InMemory(each) for name, each in servers.items()}
+    return UpstreamServers(McpConfig(entries, groups), Path(gettempdir()), transports=transports)
+
+
+class _InMemory(Transport):
+    """The transport to a server that is an object."""
+
+    def __init__(self, server: "Server[Any] | MCPServer") -> None:
+        self._server = server
+
+    def open(self) -> AbstractAsyncContextManager[Any]:
+        from mcp.client._memory import InMemoryTransport
+
+        return InMemoryTransport(self._server)
 
 
 McpClient = Callable[..., "AbstractAsyncContextManager[Client]"]

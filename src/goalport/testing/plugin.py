@@ -34,7 +34,7 @@ def scripted_models() -> Iterator[object]:
 
     models = ScriptedModels()
     yield models
-    models.rules.verify_expected()
+    models.verify_expected()
 
 
 @pytest.fixture

@@ -266,7 +266,7 @@ async def test_an_agent_that_asks_what_nobody_foresaw_fails_with_the_prompt(mode
     with pytest.raises(ProcessEnded, match=r"no rule is for.*Think up: beans"):
         process.result_of_type(Rating)
     with pytest.raises(UnexpectedPrompt, match="Think up: beans"):
-        models.rules.verify_expected()
+        models.verify_expected()
 
 
 async def test_a_verification_that_fails_shows_what_was_asked(models: ScriptedModels, ai: Ai) -> None:
