@@ -30,6 +30,7 @@ from goalport.models.prompts import Example, PromptContributor
 from goalport.runtime.ai.engine import (
     Engine,
     Interaction,
+    Pieces,
     Request,
     StreamedObject,
     chained_from,
@@ -44,9 +45,9 @@ from goalport.runtime.ai.guards import Guard
 from goalport.tools import Tool, ToolGroup, tools_of
 
 T = TypeVar("T")
-
-
 P = ParamSpec("P")
+Prompt = str | Mapping[str, object]
+"""A prompt, or the variables of the template that makes it."""
 
 
 def to_be_awaited(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
@@ -154,10 +155,8 @@ class Creation(Generic[T]):
     @to_be_awaited
     async def from_messages(self, messages: Iterable[Message]) -> T:
         """Make the object from a conversation, the newest message last. Raises what `Ai.create_object` raises."""
-        shown = tuple(
-            Example.of(description, cast("Any", self.kind), value, self.properties)
-            for description, value in self.examples
-        )
+        kind = cast("Any", self.kind)
+        shown = (Example.of(description, kind, value, self.properties) for description, value in self.examples)
         contributors = (*self.interaction.contributors, *shown)
         request = Request(
             interaction=replace(self.interaction, contributors=contributors, template=""),
@@ -181,7 +180,7 @@ class Streaming:
     engine: Engine = field(repr=False)
     interaction: Interaction
 
-    async def text(self, prompt: str | Mapping[str, object]) -> AsyncGenerator[str]:
+    async def text(self, prompt: Prompt) -> AsyncGenerator[str]:
         """The model's text, piece by piece. Raises what `Ai.generate_text` raises."""
         async with aclosing(self._pieces(prompt, None)) as pieces:
             async for piece in pieces:
@@ -200,24 +199,24 @@ class Streaming:
                     yield piece
 
     def respond_with_system_prompt(
-        self, messages: Iterable[Message], system_prompt: str | Mapping[str, object], /
+        self, messages: Iterable[Message], system_prompt: Prompt, /
     ) -> AsyncGenerator[TextDelta | ThinkingDelta]:
         """As `respond`, with a system prompt: its text, or the variables of the template for it."""
         prompt = prompt_text(self.engine, self.interaction, system_prompt)
-        return replace(self, interaction=replace(self.interaction, system_prompt=prompt)).respond(messages)
+        return Streaming(self.engine, replace(self.interaction, system_prompt=prompt)).respond(messages)
 
-    async def objects(self, prompt: str | Mapping[str, object], kind: TypeForm[T]) -> AsyncGenerator[T]:
+    async def objects(self, prompt: Prompt, kind: TypeForm[T]) -> AsyncGenerator[T]:
         """One object after another, each as soon as it is whole and valid.
 
         Raises `InvalidModelOutput` for an object that is not valid, after those before it have been given.
         """
-        async with aclosing(self._pieces(prompt, kind)) as pieces:
+        async with aclosing(self.objects_with_thinking(prompt, kind)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, StreamedObject):
-                    yield cast("T", piece.value)
+                    yield piece.value
 
     async def objects_with_thinking(
-        self, prompt: str | Mapping[str, object], kind: TypeForm[T]
+        self, prompt: Prompt, kind: TypeForm[T]
     ) -> AsyncGenerator[StreamedObject[T] | ThinkingDelta]:
         """As `objects`, with the thoughts that the model shows between them."""
         async with aclosing(self._pieces(prompt, kind)) as pieces:
@@ -225,16 +224,11 @@ class Streaming:
                 if not isinstance(piece, TextDelta):
                     yield cast("StreamedObject[T] | ThinkingDelta", piece)
 
-    def _pieces(
-        self, prompt: str | Mapping[str, object], kind: object
-    ) -> AsyncGenerator[TextDelta | ThinkingDelta | StreamedObject[object]]:
-        request = Request(
-            interaction=replace(self.interaction, template=""),
-            messages=(UserMessage(prompt_text(self.engine, self.interaction, prompt)),),
-            output=kind,
-            verb="streaming",
-        )
-        return self.engine.stream(request)
+    def _pieces(self, prompt: Prompt, kind: object) -> Pieces:
+        text = prompt_text(self.engine, self.interaction, prompt)
+        interaction = replace(self.interaction, template="")
+        messages = (UserMessage(text),)
+        return self.engine.stream(Request(interaction=interaction, messages=messages, output=kind, verb="streaming"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,8 +396,7 @@ class Ai:
         is wrong, another `ModelError` when it could not be asked, and `DeclarationError`, before any call, for a type
         that JSON cannot express.
         """
-        prompt, kind = self._prompt_and_kind(first, second)
-        return await self._ask("create_object", prompt, kind)
+        return await self._create("create_object", first, second)
 
     @overload
     async def create_object_if_possible(self, prompt: str, kind: TypeForm[T], /) -> T | None: ...
@@ -412,30 +405,28 @@ class Ai:
     @to_be_awaited
     async def create_object_if_possible(self, first: Any, second: Any, /) -> Any:
         """As `create_object`, but None when the model says that it knows too little."""
-        prompt, kind = self._prompt_and_kind(first, second)
-        return await self._ask("create_object_if_possible", prompt, kind, may_decline=True)
+        return await self._create("create_object_if_possible", first, second, may_decline=True)
 
     @to_be_awaited
-    async def generate_text(self, prompt: str | Mapping[str, object], /) -> str:
+    async def generate_text(self, prompt: Prompt, /) -> str:
         """The answer to a prompt, or to the template's text for these variables. Raises `ModelError`."""
-        return cast("str", await self._ask("generate_text", self._prompt(prompt)))
+        messages = (UserMessage(prompt_text(self.engine, self.interaction, prompt)),)
+        request = Request(interaction=self.interaction, messages=messages, verb="generate_text")
+        return cast("str", await self.engine.run(request))
 
     @to_be_awaited
     async def respond(self, messages: Iterable[Message], /) -> AssistantMessage:
         """The model's next message in a conversation; `finish` says why it ended. Raises `ModelError`."""
-        request = Request(interaction=self.interaction, messages=checked_messages(messages), verb="respond")
-        return await self._respond(request)
+        return await self._respond("respond", messages, self.interaction)
 
     @to_be_awaited
     async def respond_with_system_prompt(
-        self, messages: Iterable[Message], system_prompt: str | Mapping[str, object], /
+        self, messages: Iterable[Message], system_prompt: Prompt, /
     ) -> AssistantMessage:
         """As `respond`, with a system prompt: its text, or the variables of the template for it."""
-        interaction = replace(self.interaction, system_prompt=self._prompt(system_prompt))
-        request = Request(
-            interaction=interaction, messages=checked_messages(messages), verb="respond_with_system_prompt"
-        )
-        return await self._respond(request)
+        prompt = prompt_text(self.engine, self.interaction, system_prompt)
+        interaction = replace(self.interaction, system_prompt=prompt)
+        return await self._respond("respond_with_system_prompt", messages, interaction)
 
     @to_be_awaited
     async def evaluate_condition(self, condition: str, context: str, confidence_threshold: float = 0.8) -> bool:
@@ -449,14 +440,9 @@ class Ai:
             "Judge whether this condition holds for the context below. Go by the context alone.\n\n"
             f"# Condition\n{condition}\n\n# Context\n{context}"
         )
-        request = Request(
-            interaction=replace(self.interaction, template=""),
-            messages=(UserMessage(prompt),),
-            output=Determination,
-            verb="evaluate_condition",
-        )
-        found = await self.engine.run(request)
-        assert isinstance(found, Determination)
+        messages, interaction = (UserMessage(prompt),), replace(self.interaction, template="")
+        request = Request(interaction=interaction, messages=messages, output=Determination, verb="evaluate_condition")
+        found = cast("Determination", await self.engine.run(request))
         return found.result and found.confidence >= confidence_threshold
 
     def creating(self, kind: TypeForm[T], /) -> Creation[T]:
@@ -472,26 +458,26 @@ class Ai:
         """One vector for each text. Raises `ModelError`."""
         return await self.engine.embed(self.interaction, texts)
 
-    async def _ask(self, verb: str, prompt: str, kind: object = None, *, may_decline: bool = False) -> object:
+    async def _create(self, verb: str, first: object, second: object, *, may_decline: bool = False) -> object:
+        if isinstance(second, Mapping):
+            prompt, kind = prompt_text(self.engine, self.interaction, cast("Prompt", second)), first
+        elif isinstance(first, str) and second is not None:
+            prompt, kind = prompt_text(self.engine, self.interaction, first), second
+        else:
+            raise TypeError(
+                f"Expected a prompt and a type, or a type and the template's variables, but came {first!r}."
+            )
         messages = (UserMessage(prompt),)
         return await self.engine.run(
             Request(interaction=self.interaction, messages=messages, output=kind, may_decline=may_decline, verb=verb)
         )
 
-    async def _respond(self, request: Request) -> AssistantMessage:
+    async def _respond(self, verb: str, messages: Iterable[Message], interaction: Interaction) -> AssistantMessage:
         replies = list[ModelReply]()
-        text = cast("str", await self.engine.run(replace(request, on_reply=replies.append)))
+        said = checked_messages(messages)
+        request = Request(interaction=interaction, messages=said, verb=verb, on_reply=replies.append)
+        text = cast("str", await self.engine.run(request))
         return AssistantMessage(text, finish=replies[-1].finish if replies else "stop")
-
-    def _prompt_and_kind(self, first: object, second: object) -> tuple[str, object]:
-        if isinstance(second, Mapping):
-            return self._prompt(cast("Mapping[str, object]", second)), first
-        if isinstance(first, str) and second is not None:
-            return self._prompt(first), second
-        raise TypeError(f"Expected a prompt and a type, or a type and the template's variables, but came {first!r}.")
-
-    def _prompt(self, prompt: str | Mapping[str, object]) -> str:
-        return prompt_text(self.engine, self.interaction, prompt)
 
     def _but(self, **changes: Any) -> Self:
         return replace(self, interaction=replace(self.interaction, **changes))

@@ -9,8 +9,7 @@ from goalport.runtime.workflow.agent_builder import AgentBuilder
 from goalport.runtime.workflow.history import Attempt, Feedback, History
 from goalport.runtime.workflow.repeating import RepeatUntil, RepeatUntilAcceptable, Repetition
 from goalport.runtime.workflow.scatter_gather import BranchFailure, ConsensusBuilder, ScatterGatherBuilder
-from goalport.runtime.workflow.simple import SimpleAgentBuilder
-from goalport.runtime.workflow.workflow import Workflow
+from goalport.runtime.workflow.workflow import SimpleAgentBuilder, Workflow
 
 __all__ = [
     "AgentBuilder",

@@ -7,10 +7,9 @@ and give what methods take and give, without `self`. (User guide, section 3.7.)
 import inspect
 import re
 import string
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, TypeVar, cast, overload
 
 from goalport.agents.domain import (
     Agent,
@@ -148,30 +147,40 @@ class AgentBuilder:
         `settings` are those of `@action`. Raises `DeclarationError` for a name in the prompt that is not there.
         """
         kinds = (takes,) if isinstance(takes, type) else tuple(takes)
-        if len({snake(type_label(each)) for each in kinds}) < len(kinds):
+        named = {snake(type_label(each)): each for each in kinds}
+        if len(named) < len(kinds):
             raise self._mistake(
                 "types of different names to take", f"they are {listed(map(type_label, kinds))}", "Take each once."
             )
-        asked = _Prompt(prompt, {snake(type_label(each)): each for each in kinds}, gives, llm, is_template=template)
         if not template:
-            asked.check(f"{self.name}.prompted")
+            _check_placeholders(f"{self.name}.prompted", prompt, {_INPUT, *named} if named else set())
+
+        async def ask(*, ai: Ai, **given: object) -> G:
+            asked = ai if llm is None else ai.with_llm(llm)
+            variables = {_INPUT: next(iter(given.values()), None), **given}
+            if template:
+                return await asked.with_template(prompt).create_object(gives, variables)
+            return await asked.create_object(prompt.format_map(variables), gives)
+
+        filled = {**named, "ai": Ai}
+        parameters = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY) for each in filled]
+        ask.__name__ = ask.__qualname__ = name or f"to_{snake(type_label(gives))}"
+        ask.__annotations__ = {**filled, "return": gives}
+        cast("Any", ask).__signature__ = inspect.Signature(parameters)
         settings.setdefault("description", "" if template else prompt)
-        return self.action(**settings, name=name)(asked.function(name or f"to_{snake(type_label(gives))}"))
+        return self.action(**settings)(ask)
 
     def build(self) -> Agent:
         """The agent or component, to be deployed as any other. Raises `DeclarationError` as for a class."""
         self._built = True
-        made = type(self.name, (), {**self._members, "__module__": self._module})
+        modules = (each.__func__.__module__ for each in self._members.values())
+        module = next((each for each in modules if each != __name__), __name__)
+        made = type(self.name, (), {**self._members, "__module__": module})
         return read_agent(self._marking(made)(), SERVICE_TYPES, self._resolvers)
 
     def __goalport_unserved__(self) -> str:
         """Why a workspace does not serve it, if that is probably not intended."""
         return "" if self._built else f"the builder of {self.name} was never asked to build its agent. Write .build()."
-
-    @property
-    def _module(self) -> str:
-        modules = (each.__func__.__module__ for each in self._members.values())
-        return next((each for each in modules if each != __name__), __name__)
 
     def _adding(self, mark: Callable[[Any], Any], function: Callable[..., Any] | None, name: str) -> Any:
         return partial(self._add, mark, name) if function is None else self._add(mark, name, function)
@@ -194,49 +203,14 @@ class AgentBuilder:
         return DeclarationError(f"The builder of the agent {self.name!r}", expected=expected, came=came, fix=fix)
 
 
-@dataclass(frozen=True)
-class _Prompt(Generic[G]):
-    """A prompt with placeholders, or a template, that makes an object of others."""
-
-    text: str
-    takes: Mapping[str, type]
-    """The types of the objects by their names in the prompt."""
-    gives: type[G]
-    llm: str | LlmOptions | None
-    is_template: bool
-
-    def check(self, where: str) -> None:
-        """Raise `DeclarationError` if there is no such object for a placeholder."""
-        known = {_INPUT, *self.takes} if self.takes else set[str]()
-        try:
-            fields = [name for _, name, _, _ in string.Formatter().parse(self.text) if name is not None]
-        except ValueError as error:
-            raise self._mistake(where, "a prompt that can be filled", str(error)) from None
-        for each in fields:
-            if _ROOT.split(each)[0] not in known:
-                raise self._mistake(
-                    where, f"placeholders of what it takes: {listed(sorted(known))}", f"{each!r} is none"
-                )
-
-    def function(self, name: str) -> Callable[..., Awaitable[G]]:
-        """The function that asks a model."""
-
-        async def ask(*, ai: Ai, **given: object) -> G:
-            asked = ai if self.llm is None else ai.with_llm(self.llm)
-            variables = {_INPUT: next(iter(given.values()), None), **given}
-            if self.is_template:
-                return await asked.with_template(self.text).create_object(self.gives, variables)
-            return await asked.create_object(self.text.format_map(variables), self.gives)
-
-        kinds = {**self.takes, "ai": Ai}
-        parameters = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY) for each in kinds]
-        ask.__name__ = ask.__qualname__ = name
-        ask.__annotations__ = {**kinds, "return": self.gives}
-        cast("Any", ask).__signature__ = inspect.Signature(parameters)
-        return ask
-
-    @staticmethod
-    def _mistake(where: str, expected: str, came: str) -> DeclarationError:
-        return DeclarationError(
-            where, expected=expected, came=came, fix="Write braces that are no placeholder twice: {{."
-        )
+def _check_placeholders(where: str, prompt: str, known: set[str]) -> None:
+    """Raise `DeclarationError` if there is no such object for a placeholder."""
+    fix = "Write braces that are no placeholder twice: {{."
+    try:
+        fields = [name for _, name, _, _ in string.Formatter().parse(prompt) if name is not None]
+    except ValueError as error:
+        raise DeclarationError(where, expected="a prompt that can be filled", came=str(error), fix=fix) from None
+    for each in fields:
+        if _ROOT.split(each)[0] not in known:
+            expected = f"placeholders of what it takes: {listed(sorted(known))}"
+            raise DeclarationError(where, expected=expected, came=f"{each!r} is none", fix=fix)

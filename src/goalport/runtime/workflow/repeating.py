@@ -13,8 +13,7 @@ from goalport.base.errors import DeclarationError
 from goalport.base.words import counted, type_name
 from goalport.runtime.process import ActionContext
 from goalport.runtime.workflow.history import Attempt, Feedback, History, is_number
-from goalport.runtime.workflow.step import Given, Step, context_itself, newest, read_step
-from goalport.runtime.workflow.workflow import Stage, Workflow
+from goalport.runtime.workflow.workflow import Given, Stage, Step, Workflow, context_itself, newest, read_step
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -37,14 +36,22 @@ class _Repeated(Generic[T]):
             raise self._mistake("a limit of 1 or more rounds", f"it is {limit!r}", "Raise it.")
         return replace(self, limit=limit)
 
-    def _judged(self, judge: "_Judge") -> "Repetition[T]":
+    def _judged(
+        self, evaluator: Step[Feedback] | None, good: Step[bool] | None, threshold: float = _THRESHOLD
+    ) -> "Repetition[T]":
         if self.task is None:
             raise self._mistake("a function to repeat", "there is none", "Write repeating(…) before.")
-        rounds = _Rounds(self.kind, self.task, self.limit, judge)
-        words = f"Repeats {self.task.label} {judge.words}, {counted(self.limit, 'round')} at most"
+        if evaluator is None or good is None:
+            (one,) = judges = [each for each in (evaluator, good) if each is not None]
+            until = f"until {one.label} {f'gives a score of {threshold:g}' if evaluator else 'holds'}"
+        else:
+            judges = [evaluator, good]
+            until = f"until {good.label} accepts what {evaluator.label} says of it"
+        rounds = _Rounds(self.kind, self.task, self.limit, evaluator, good, threshold)
+        words = f"Repeats {self.task.label} {until}, {counted(self.limit, 'round')} at most"
         made = (self.kind, Feedback)
         first = tuple(self.task.wants(()))  # in the first round nothing is made yet
-        stage = Stage("repeat", words, self.kind, [self.task, *judge.steps], made, rounds.run, first)
+        stage = Stage("repeat", words, self.kind, [self.task, *judges], made, rounds.run, first)
         return Repetition(self.kind, [stage], rounds)
 
     def _mistake(self, expected: str, came: str, fix: str) -> DeclarationError:
@@ -76,7 +83,7 @@ class RepeatUntil(_Repeated[T]):
 
         The parameters of a lambda are the context, or the history and the context.
         """
-        return replace(self, task=read_step(function, self.kind, [[context_itself], [_HISTORY, context_itself]]))
+        return replace(self, task=read_step(function, self.kind, [context_itself], [_HISTORY, context_itself]))
 
     @overload
     def until(self, function: Callable[[T], Given[bool]], /) -> "Repetition[T]": ...
@@ -90,7 +97,7 @@ class RepeatUntil(_Repeated[T]):
         The parameters of a lambda are the attempt, or the attempt and the history, in which it is the last.
         """
         last = newest(self.kind)
-        return self._judged(_Judge(None, read_step(function, bool, [[last], [last, _HISTORY]])))
+        return self._judged(None, read_step(function, bool, [last], [last, _HISTORY]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +134,7 @@ class RepeatUntilAcceptable(_Repeated[T]):
         The parameters of a lambda are the feedback, or the feedback and the attempt.
         """
         feedback = newest(Feedback)
-        return replace(self, criteria=read_step(function, bool, [[feedback], [feedback, newest(self.kind)]]))
+        return replace(self, criteria=read_step(function, bool, [feedback], [feedback, newest(self.kind)]))
 
     @overload
     def repeating(self, function: Callable[[ActionContext], Given[T]], /) -> Self: ...
@@ -141,7 +148,7 @@ class RepeatUntilAcceptable(_Repeated[T]):
         Its parameters are filled as those of an action; a `Feedback | None` is the feedback to the last attempt, and a
         `History[T]` has all attempts. The parameters of a lambda are the context, or the feedback and the context.
         """
-        task = read_step(function, self.kind, [[context_itself], [newest(Feedback), context_itself]])
+        task = read_step(function, self.kind, [context_itself], [newest(Feedback), context_itself])
         for each in task.parameters:
             if isinstance(each, Input) and fits(each.type, Feedback) and each.required:
                 raise task.origin.error(
@@ -164,8 +171,8 @@ class RepeatUntilAcceptable(_Repeated[T]):
         context. What it raises ends the workflow.
         """
         attempt = newest(self.kind)
-        evaluator = read_step(function, Feedback, [[attempt], [attempt, context_itself]])
-        return self._judged(_Judge(evaluator, self.criteria, self.threshold))
+        evaluator = read_step(function, Feedback, [attempt], [attempt, context_itself])
+        return self._judged(evaluator, self.criteria, self.threshold)
 
 
 @dataclass(frozen=True)
@@ -181,43 +188,15 @@ class Repetition(Workflow[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Judge:
-    """Decides about attempts: by a function, else by the score that an evaluator gives."""
-
-    evaluator: Step[Feedback] | None
-    good: Step[bool] | None
-    threshold: float = _THRESHOLD
-
-    @property
-    def steps(self) -> list[Step[Any]]:
-        return [each for each in (self.evaluator, self.good) if each is not None]
-
-    @property
-    def words(self) -> str:
-        if self.evaluator is None or self.good is None:
-            (one,) = self.steps
-            return f"until {one.label} {f'gives a score of {self.threshold:g}' if self.evaluator else 'holds'}"
-        return f"until {self.good.label} accepts what {self.evaluator.label} says of it"
-
-    async def feedback(self, context: ActionContext) -> Feedback | None:
-        """What is to be said of the newest object on the blackboard of the context."""
-        return None if self.evaluator is None else await self.evaluator.run(context)
-
-    async def accepts(self, context: ActionContext, feedback: Feedback | None) -> bool:
-        """Whether the newest attempt is good enough."""
-        if self.good is not None:
-            return await self.good.run(context)
-        return feedback is not None and feedback.score >= self.threshold
-
-
-@dataclass(frozen=True, slots=True)
 class _Rounds(Generic[T]):
-    """A task that is repeated, and what decides when it is enough."""
+    """A task that is repeated, and what decides when it is enough: a function, else the score of an evaluator."""
 
     kind: type[T]
     task: Step[T]
     limit: int
-    judge: _Judge
+    evaluator: Step[Feedback] | None
+    good: Step[bool] | None
+    threshold: float
 
     async def run(self, context: ActionContext) -> T:
         """The result of the accepted attempt, or of the best."""
@@ -227,14 +206,23 @@ class _Rounds(Generic[T]):
 
     async def attempts(self, context: ActionContext) -> History[T]:
         """All attempts, of which the last is accepted, or none."""
-        context, history = self._without_earlier_rounds(context), History[T]()
+        context, history = context.on_copy(), History[T]()
+        taken = any(fits(self.kind, each.type) for each in self.task.wants(()))
+        # What another repetition has made is hidden, except for an object that the task begins with.
+        for kind in (Feedback, History, *(() if taken else (self.kind,))):
+            context.blackboard.hide_all(kind)
         for number in range(1, self.limit + 1):
             with self.task.span(context, name := f"round {number}"):
                 here = context.on_copy(place=name)
-                result = await self.task.run(_with(here, history, self.kind))
-                feedback = await self.judge.feedback(here.on_copy(history, Typed(result, self.kind)))
+                result = await self.task.run(self._seeing(here, history))
+                feedback, given = None, Typed(result, self.kind)
+                if self.evaluator is not None:
+                    feedback = await self.evaluator.run(here.on_copy(history, given))
                 before, history = history, history.with_attempt(Attempt(result, feedback))
-                accepted = await self.judge.accepts(_with(here, history, self.kind), feedback)
+                if self.good is None:
+                    accepted = feedback is not None and feedback.score >= self.threshold
+                else:
+                    accepted = await self.good.run(self._seeing(here, history))
             score = "" if feedback is None else f", score {feedback.score:g}"
             context.progress(f"round {number} of {self.limit}{score}")
             if accepted:
@@ -244,17 +232,8 @@ class _Rounds(Generic[T]):
         context.progress(f"No attempt of {self.limit} was accepted: the result is {words}.")
         return history
 
-    def _without_earlier_rounds(self, context: ActionContext) -> ActionContext:
-        """A context without what another repetition has made, except for an object that the task begins with."""
-        own = context.on_copy()
-        taken = any(fits(self.kind, each.type) for each in self.task.wants(()))
-        for kind in (Feedback, History, *(() if taken else (self.kind,))):
-            own.blackboard.hide_all(kind)
-        return own
-
-
-def _with(context: ActionContext, history: History[T], kind: type[T]) -> ActionContext:
-    """A context with the history, and with the newest attempt and its feedback as the newest objects."""
-    last = history.last
-    newest_objects = () if last is None else (Typed(last.result, kind), last.feedback)
-    return context.on_copy(history, *(each for each in newest_objects if each is not None))
+    def _seeing(self, context: ActionContext, history: History[T]) -> ActionContext:
+        """A context with the history, and with the newest attempt and its feedback as the newest objects."""
+        last = history.last
+        objects = () if last is None else (Typed(last.result, self.kind), last.feedback)
+        return context.on_copy(history, *(each for each in objects if each is not None))

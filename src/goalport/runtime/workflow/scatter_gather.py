@@ -17,8 +17,7 @@ from goalport.base.errors import DeclarationError, NonRetryable, Signal
 from goalport.base.words import counted, listed, type_name
 from goalport.runtime.process import ActionContext
 from goalport.runtime.workflow.history import is_number
-from goalport.runtime.workflow.step import Given, Step, context_itself, newest, read_step
-from goalport.runtime.workflow.workflow import Stage, Workflow
+from goalport.runtime.workflow.workflow import Given, Stage, Step, Workflow, context_itself, newest, read_step
 
 _log = getLogger(__name__)
 E = TypeVar("E")
@@ -86,16 +85,6 @@ class Scattering(Generic[E, R]):
     seconds: float | None = None
     """How long a branch may take."""
 
-    @property
-    def elements(self) -> Any:
-        """The type of the list of elements."""
-        return list[self.element]
-
-    @property
-    def gathered(self) -> "type[Gathered[E]]":
-        """The type of what the functions give together."""
-        return cast("type[Gathered[E]]", cast("Any", Gathered)[self.element])
-
     @overload
     def generated_by(
         self, functions: Branches[Callable[[ActionContext], Given[E]]], /, *, max_concurrency: int = _AT_ONCE
@@ -148,51 +137,42 @@ class Scattering(Generic[E, R]):
         """
         if not self.branches:
             raise self._mistake("functions to generate elements", "there are none", "Give them before.")
-        last = read_step(function, self.kind, [[newest(self.elements)], [newest(self.elements), context_itself]])
+        element: Any = self.element
+        elements, gathered = list[element], cast("type[Gathered[E]]", cast("Any", Gathered)[element])
+        last = read_step(function, self.kind, [newest(elements)], [newest(elements), context_itself])
 
         async def consolidate(context: ActionContext) -> R:
-            given = context.last(self.gathered)
+            given = context.last(gathered)
             assert given is not None  # the stage before has made it
             failures = Typed(given.failures, list[BranchFailure])
             with last.span(context):
-                return await last.run(context.on_copy(Typed(given.elements, self.elements), failures))
+                return await last.run(context.on_copy(Typed(given.elements, elements), failures))
 
-        joined = f"Makes the result of them with {last.label}"
-        made, taken = (self.elements, list[BranchFailure]), (Input("gathered", self.gathered),)
-        return Workflow(
-            self.kind,
-            [
-                Stage(self.generating, self._words, self.gathered, self.branches, (), self._generate),
-                Stage(self.consolidating, joined, self.kind, [last], made, consolidate, taken),
-            ],
-        )
-
-    @property
-    def _words(self) -> str:
         limit = f", {self.max_concurrency} at once" if self.max_concurrency < len(self.branches) else " at once"
         enough = f"; {self.minimum} {'is' if self.minimum == 1 else 'are'} enough" if self.minimum else ""
-        number = counted(len(self.branches), "function")
-        return f"Runs {number}{limit}: {listed(each.name for each in self.branches)}{enough}"
+        runs = f"Runs {counted(len(self.branches), 'function')}{limit}: {listed(each.name for each in self.branches)}"
+        joins = f"Makes the result of them with {last.label}"
+        made, taken = (elements, list[BranchFailure]), (Input("gathered", gathered),)
+        scatter = Stage(self.generating, f"{runs}{enough}", gathered, self.branches, (), self._generate)
+        gather = Stage(self.consolidating, joins, self.kind, [last], made, consolidate, taken)
+        return Workflow(self.kind, [scatter, gather])
 
     def _read(self, functions: Branches[Callable[..., Given[E]]]) -> tuple[Step[E], ...]:
         if isinstance(functions, Mapping):
-            named = cast("Mapping[str, Callable[..., Given[E]]]", functions)
-            if odd := [each for each in named if not isinstance(each, str) or not each.strip()]:  # pyright: ignore[reportUnnecessaryIsInstance]
+            named = list(cast("Mapping[str, Callable[..., Given[E]]]", functions).items())
+            if odd := [each for each, _ in named if not isinstance(each, str) or not each.strip()]:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise self._mistake("names of functions", f"one is {odd[0]!r}", "Give each a name: {'gpt': ask_gpt}.")
-            steps = [replace(self._step(each), name=" ".join(name.split())) for name, each in named.items()]
         elif isinstance(functions, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            steps = [self._step(each) for each in functions]
+            named = [("", each) for each in functions]
         else:
             raise self._mistake("functions to generate elements", f"it is {functions!r}", "Pass a list or a mapping.")
-        names = [each.name for each in steps]
+        steps = [read_step(each, self.element, [context_itself]) for _, each in named]
+        names = [" ".join(own.split()) or each.name for (own, _), each in zip(named, steps, strict=True)]
         # Those that share a name get the number of their place.
         return tuple(
-            each if names.count(each.name) == 1 else replace(each, name=f"{each.name} {place}")
-            for place, each in enumerate(steps, start=1)
+            replace(each, name=name if names.count(name) == 1 else f"{name} {place}")
+            for place, (name, each) in enumerate(zip(names, steps, strict=True), start=1)
         )
-
-    def _step(self, function: Callable[..., Given[E]]) -> Step[E]:
-        return read_step(function, self.element, [[context_itself]])
 
     async def _generate(self, context: ActionContext) -> Gathered[E]:
         over = count(1)
@@ -230,8 +210,6 @@ class Scattering(Generic[E, R]):
         return Gathered(elements, failures)
 
     async def _in_time(self, step: Step[E], context: ActionContext) -> E:
-        if self.seconds is None:
-            return await step.run(context)
         with move_on_after(self.seconds):
             return await step.run(context)
         raise NonRetryable(f"It did not end within {self.seconds:g} s.")

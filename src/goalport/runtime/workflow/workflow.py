@@ -1,29 +1,186 @@
-"""A workflow that is complete: an agent to deploy, or a part of an action. All builders end in one.
+"""A workflow: its steps, its stages, and what it becomes: an agent to deploy, or a part of an action.
 
-Its stages run one after the other, and each is an action of the agent, so that plans show them and each is stored when
-it has ended. As part of an action they run in that action: its journal has what their models replied and people
-answered, so nothing of it is paid or asked twice, although nobody could find the workflow again by a name. Either way
-the steps work on copies of the blackboard, and only the result leaves the workflow. (User guide, sections 3.6.11, 3.7.)
+A step is a function of the author, with its parameters read as those of an action are. One without an annotation, as in
+a lambda, is filled by its position with what the place of the step offers; an annotated one from the blackboard of the
+step: a copy of that of the action, on which the workflow puts what its steps hand on to one another.
+
+Stages run one after the other, and each is an action of the agent, so that plans show them and each is stored when it
+has ended. As part of an action they run in that action: its journal has what their models replied and people answered,
+so nothing of it is paid or asked twice, although nobody could find the workflow again by a name. Only the result leaves
+the workflow. All builders end here. (User guide, sections 3.6.11, 3.7.)
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast, get_args, get_origin, overload
 
-from goalport.agents.blackboard import Typed
-from goalport.agents.domain import Action, ActionMark, Agent, Export, Injected, Input, read_goal
+from goalport.agents.blackboard import Typed, fits, matcher
+from goalport.agents.domain import (
+    Action,
+    ActionMark,
+    Agent,
+    Export,
+    Injected,
+    Input,
+    Parameter,
+    read_goal,
+)
 from goalport.agents.domain.decorators import GoalMark
-from goalport.agents.domain.signature import Outputs, read_outputs
+from goalport.agents.domain.signature import Resolved, read_outputs, read_parameters
 from goalport.base.errors import DeclarationError, NonRetryable
 from goalport.base.introspection import Origin
+from goalport.base.observe.spans import step_span
 from goalport.base.words import listed, with_article
 from goalport.runtime.ai import Ai
-from goalport.runtime.process import ActionContext
-from goalport.runtime.process.parameters import missing
-from goalport.runtime.workflow.step import Step
+from goalport.runtime.process import SERVICE_TYPES, ActionContext
+from goalport.runtime.process.parameters import fill, missing
+from goalport.runtime.workflow.history import History
 
 R = TypeVar("R")
+T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741 - an input
+J = TypeVar("J")
+Given = Awaitable[R] | R
+"""What a function gives, whether it is async or not."""
+Offer = Callable[[ActionContext], object]
+"""Gets what a parameter without annotation is filled with."""
+
+
+def context_itself(context: ActionContext) -> ActionContext:
+    """Offers the context of the step."""
+    return context
+
+
+def newest(kind: object) -> Offer:
+    """Offers the newest object of a type on the blackboard of the step, or None."""
+    return lambda context: context.blackboard.last(kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """Fills parameters of a step that are not read as those of an action: a `Resolver` of goalport.
+
+    One without an annotation gets what its place offers, or its default, as in `lambda context, model=model: …`; one
+    that takes a `History` gets the attempts.
+    """
+
+    offers: dict[str, Offer]
+    """By the names of parameters."""
+
+    def supports(self, parameter: inspect.Parameter, /) -> bool:
+        if parameter.annotation is not parameter.empty:
+            return (get_origin(parameter.annotation) or parameter.annotation) is History
+        return parameter.name in self.offers or parameter.default is not parameter.empty
+
+    def resolve(self, parameter: inspect.Parameter, context: ActionContext, /) -> object:
+        if parameter.annotation is not parameter.empty:
+            return context.last(cast("type[History[Any]]", History)) or History[Any]()
+        return self.offers[parameter.name](context) if parameter.name in self.offers else parameter.default
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Generic[R]):
+    """A function of a workflow that is ready to run."""
+
+    name: str
+    function: Callable[..., object]
+    parameters: tuple[Parameter, ...]
+    kind: type[R]
+    """The type of what it gives."""
+
+    @property
+    def label(self) -> str:
+        """Its name in a sentence."""
+        return "a lambda" if self.name == "lambda" else self.name
+
+    @property
+    def origin(self) -> Origin:
+        """Where the function is declared."""
+        return Origin(self.function)
+
+    @property
+    def asks_a_model(self) -> bool:
+        """Whether it may ask a model: it takes an `Ai`, or a context, which has one."""
+        for each in self.parameters:
+            match each:
+                case Injected(type=kind) if kind in _WITH_AI:
+                    return True
+                case Resolved(name=name, resolver=_Filled(offers)) if offers.get(name) is context_itself:
+                    return True
+                case _:
+                    pass
+        return False
+
+    def wants(self, given: Sequence[object]) -> Iterable[Input]:
+        """The inputs that have to be there before the workflow begins; `given` are the types that it makes itself."""
+        inputs = (each for each in self.parameters if isinstance(each, Input) and each.required)
+        return (each for each in inputs if not any(fits(kind, each.type) for kind in given))
+
+    async def run(self, context: ActionContext) -> R:
+        """Call the function as actions are called, on the blackboard of this context.
+
+        Raises `NonRetryable` when an input is missing, or when the result is not of the declared type.
+        """
+        if lacking := " and ".join(map(with_article, missing(self.parameters, context.blackboard))):
+            raise NonRetryable(f"{self.origin} takes {lacking}, which is not on the blackboard.")
+        named = await fill(self.parameters, None, context)
+        positional = [
+            named.pop(each.name)
+            for each in self.parameters
+            if isinstance(each, Resolved) and each.parameter.kind is inspect.Parameter.POSITIONAL_ONLY
+        ]
+        result = await context.call(partial(self.function, *positional) if positional else self.function, **named)
+        if not matcher(self.kind)(result):
+            came = "nothing" if result is None else with_article(type(result))
+            raise NonRetryable(f"Expected {self.origin} to give {with_article(self.kind)}, but it gave {came}.")
+        return cast("R", result)
+
+    def span(self, context: ActionContext, name: str = "") -> AbstractContextManager[object]:
+        """A span around a run of the step, where spans are recorded."""
+        process = context.process
+        known = {"workflow": context.action, "process_id": process.id}
+        return step_span(name or self.name, **known) if process.traced else nullcontext()
+
+
+_WITH_AI = frozenset({Ai, *(each for each in SERVICE_TYPES if issubclass(ActionContext, each))})
+
+
+def read_step(function: Callable[..., Given[R]], kind: type[R], *offered: Sequence[Offer]) -> Step[R]:
+    """Read a function of a workflow.
+
+    `offered` says for one parameter without annotation, for two, and so on, what they are filled with. Raises
+    `DeclarationError` for a function that actions could not be made of either.
+    """
+    if not callable(function):
+        expected, came, fix = f"a function that gives {with_article(kind)}", function, "Pass the function itself."
+        raise DeclarationError("A workflow", expected=expected, came=f"it is {came!r}", fix=fix)
+    if not callable(kind) and not get_args(kind):
+        expected = "a type for what its functions give"
+        raise DeclarationError("A workflow", expected=expected, came=f"it is {kind!r}", fix="Name a class.")
+    origin = Origin(function)
+    try:
+        signature = inspect.signature(function).parameters.values()
+    except ValueError:  # of some functions that are written in C
+        fix = "Call it in a lambda."
+        raise origin.error(expected="a function with a signature", came="it has none", fix=fix) from None
+    hints = origin.hints()
+    names = [
+        each.name
+        for each in signature
+        if each.name not in hints and each.name not in origin.filled and each.default is each.empty
+        if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+    offers = next((each for each in offered if len(each) == len(names)), ())
+    resolver = _Filled(dict(zip(names, offers, strict=False)))
+    inside: Any = function
+    while isinstance(inside, partial):
+        inside = inside.func
+    name = getattr(inside, "__name__", type(function).__name__).strip("<>")
+    return Step(name, function, read_parameters(origin, SERVICE_TYPES, resolvers=[resolver]), kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +205,23 @@ class Stage:
         wanted = chain(self.inputs, *(each.wants(self.made) for each in self.steps))
         return tuple({(repr(each.type), each.binding): each for each in wanted}.values())
 
-    def outputs(self, of: str) -> Outputs:
-        """What it gives, read as the annotation of an action would be. Raises `DeclarationError`."""
+    def action(self, agent: str) -> Action:
+        """The action of an agent. Raises `DeclarationError` where what it gives could not be annotated so."""
+
+        async def run(context: ActionContext, **_: object) -> object:
+            return await self.run(context.on_copy())
 
         def give() -> None:
             """Stands for the function of an action."""
 
         give.__annotations__ = {"return": self.kind}
-        give.__qualname__ = f"{of}.{self.name}"
+        give.__qualname__ = f"{agent}.{self.name}"
         give.__module__ = next((each.origin.written.__module__ for each in self.steps), give.__module__)
-        return read_outputs(Origin(give))
+        injected = [Injected("context", ActionContext)]
+        injected += [Injected("ai", Ai)] if any(each.asks_a_model for each in self.steps) else []
+        inputs = (replace(each, name=f"input_{number}") for number, each in enumerate(self.wants, start=1))
+        settings = ActionMark(description=self.description)
+        return Action(f"{agent}.{self.name}", run, (*injected, *inputs), read_outputs(Origin(give)), settings)
 
 
 @dataclass(frozen=True)
@@ -94,28 +258,27 @@ class Workflow(Generic[R]):
                     came="it is empty",
                     fix='Write build_agent("name", "What it is for, to people and models").',
                 )
-        mark = GoalMark(
-            description=goal or description, value=0.0, tags=tags, examples=examples, export=export or Export()
-        )
-        actions = tuple(_action(name, each) for each in self.stages)
-        return Agent(
-            name,
-            description,
-            provider,
-            version,
-            opaque=True,
-            actions=actions,
-            goals=(read_goal(actions[-1], mark),),
-            source=self._source,
-        )
+        published = export or Export()
+        mark = GoalMark(description=goal or description, value=0.0, tags=tags, examples=examples, export=published)
+        actions = tuple(each.action(name) for each in self.stages)
+        goals = (read_goal(actions[-1], mark),)
+        described = name, description, provider, version
+        return Agent(*described, opaque=True, actions=actions, goals=goals, source=self._source)
 
     async def as_sub_process(self, context: ActionContext, *inputs: object) -> R:
         """Run the workflow in the action of this context, on a copy of its blackboard to which `inputs` are added.
 
         Raises `NonRetryable`, before anything runs, when an input is not there, and else what the steps raise.
         """
-        own = context.on_copy(*inputs)
-        self._refuse_missing(own)
+        own, made = context.on_copy(*inputs), list[object]()
+        for stage in self.stages:
+            wanted = [each for each in stage.wants if each.type not in made]
+            if lacking := missing(wanted, own.blackboard):
+                raise NonRetryable(
+                    f"The workflow of {self._source} takes {listed(map(with_article, lacking))}, which is not on the"
+                    " blackboard. Pass it: as_sub_process(context, …)."
+                )
+            made.append(stage.kind)
         result: object = None
         for stage in self.stages:
             result = await stage.run(own)
@@ -127,24 +290,58 @@ class Workflow(Generic[R]):
         steps = (step for stage in self.stages for step in stage.steps)
         return next((str(each.origin) for each in steps), "")
 
-    def _refuse_missing(self, context: ActionContext) -> None:
-        made: list[object] = []
-        for stage in self.stages:
-            wanted = [each for each in stage.wants if each.type not in made]
-            if lacking := missing(wanted, context.blackboard):
-                raise NonRetryable(
-                    f"The workflow of {self._source} takes {listed(map(with_article, lacking))}, which is not on the"
-                    " blackboard. Pass it: as_sub_process(context, …)."
-                )
-            made.append(stage.kind)
+
+@dataclass(frozen=True, slots=True)
+class SimpleAgentBuilder(Generic[R]):
+    """`SimpleAgentBuilder.returning(Joke).running(tell).build_agent("Joker", "Tells a joke")`."""
+
+    kind: type[R]
+
+    @staticmethod
+    def returning(kind: type[T]) -> "SimpleAgentBuilder[T]":
+        """Begin a workflow with a result of this type."""
+        return SimpleAgentBuilder(kind)
+
+    def consuming(self, kind: type[I]) -> "ConsumingAgentBuilder[I, R]":
+        """Let the workflow begin with an object of this type; several may be named, one after the other."""
+        return ConsumingAgentBuilder(self.kind, (kind,))
+
+    @overload
+    def running(self, function: Callable[[ActionContext], Given[R]], /) -> Workflow[R]: ...
+    @overload
+    def running(self, function: Callable[..., Given[R]], /) -> Workflow[R]: ...
+    def running(self, function: Callable[..., Given[R]], /) -> Workflow[R]:
+        """Run this function, whose parameters are filled as those of an action; a lambda's one is the context."""
+        return _workflow(read_step(function, self.kind, [context_itself]), ())
 
 
-def _action(agent: str, stage: Stage) -> Action:
-    async def run(context: ActionContext, **_: object) -> object:
-        return await stage.run(context.on_copy())
+@dataclass(frozen=True, slots=True)
+class ConsumingAgentBuilder(Generic[I, R]):
+    """A `SimpleAgentBuilder` that takes inputs."""
 
-    injected = [Injected("context", ActionContext)]
-    injected += [Injected("ai", Ai)] if any(each.asks_a_model for each in stage.steps) else []
-    inputs = (replace(each, name=f"input_{number}") for number, each in enumerate(stage.wants, start=1))
-    settings = ActionMark(description=stage.description)
-    return Action(f"{agent}.{stage.name}", run, (*injected, *inputs), stage.outputs(agent), settings)
+    kind: type[R]
+    inputs: tuple[type[Any], ...]
+
+    def consuming(self, kind: type[J]) -> "ConsumingAgentBuilder[J, R]":
+        """Let the workflow begin with an object of this type too."""
+        return ConsumingAgentBuilder(self.kind, (*self.inputs, kind))
+
+    @overload
+    def running(self, function: Callable[[ActionContext], Given[R]], /) -> Workflow[R]: ...
+    @overload
+    def running(self, function: Callable[[I, ActionContext], Given[R]], /) -> Workflow[R]: ...
+    @overload
+    def running(self, function: Callable[..., Given[R]], /) -> Workflow[R]: ...
+    def running(self, function: Callable[..., Given[R]], /) -> Workflow[R]:
+        """Run this function; the parameters of a lambda are the last of the inputs and the context, or the context."""
+        step = read_step(function, self.kind, [context_itself], [newest(self.inputs[-1]), context_itself])
+        return _workflow(step, self.inputs)
+
+
+def _workflow(step: Step[R], consumed: tuple[type[Any], ...]) -> Workflow[R]:
+    async def run(context: ActionContext) -> R:
+        with step.span(context):
+            return await step.run(context)
+
+    inputs = tuple(Input(f"consumed_{number}", kind) for number, kind in enumerate(consumed))
+    return Workflow(step.kind, [Stage("run", f"Runs {step.label}", step.kind, [step], (), run, inputs)])
