@@ -4,7 +4,7 @@ from hypothesis import given, strategies as st
 
 from goalport.models.llm import AssistantMessage, Image, Message, SystemMessage, ToolCall, ToolReply, UserMessage
 from goalport.runtime.chat import ConversationMessage, compare
-from goalport.runtime.chat.conversation import from_record, role_of, to_record
+from goalport.runtime.chat.conversation import from_record, to_record
 
 TEXTS = st.text(max_size=8)
 IMAGES = st.lists(st.builds(Image, st.just("image/png"), st.binary(min_size=1, max_size=4)), max_size=2).map(tuple)
@@ -17,7 +17,7 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
 
 
 def _entries(messages: list[Message]) -> list[ConversationMessage]:
-    return [ConversationMessage(role=role_of(each), message=each) for each in messages]
+    return [ConversationMessage.of(each) for each in messages]
 
 
 @given(st.lists(MESSAGES, max_size=6), st.lists(MESSAGES, max_size=3))
@@ -64,7 +64,7 @@ def test_several_replies_in_a_row_may_be_shown_as_one(replies: list[str], more: 
 
 @given(MESSAGES, TEXTS)
 def test_a_stored_message_is_read_as_it_was_written(message: Message, name: str) -> None:
-    entry = ConversationMessage(role=role_of(message), message=message, name=name)
+    entry = ConversationMessage.of(message, name=name)
     assert from_record(to_record(entry)) == entry
 
 

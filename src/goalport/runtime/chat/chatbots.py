@@ -4,7 +4,7 @@ Below: sessions and conversations, and the agents that are deployed. Above: the 
 name, and the doors. (User guide, sections 3.12.12 and 3.12.13.)
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 
 from goalport.agents.domain import Agent, ChatbotMark, PlannerType
@@ -12,8 +12,7 @@ from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.errors import BadInput, UnknownName
 from goalport.base.events import EventListener
 from goalport.runtime.chat.conversation import Conversation
-from goalport.runtime.chat.platform import Platform
-from goalport.runtime.chat.session import ChatSession
+from goalport.runtime.chat.session import ChatSession, Platform
 from goalport.runtime.process import AgentProcess, Budget, Verbosity
 
 
@@ -76,7 +75,7 @@ class AgentProcessChatbot:
         conversation = await self.platform.conversations.create(
             self.name, caller, conversation_id=conversation_id, context_id=context_id or self.mark.context_id
         )
-        session = self._session(conversation, caller, channel)
+        session = ChatSession(self, conversation, caller, channel, self.platform, self._new_process)
         if system_message:
             await session.instruct(system_message)
         return session
@@ -91,7 +90,7 @@ class AgentProcessChatbot:
         conversation = await self.platform.conversations.find(conversation_id, caller)
         if conversation is None or conversation.chatbot != self.name:
             return None
-        session = self._session(conversation, caller, channel)
+        session = ChatSession(self, conversation, caller, channel, self.platform, self._new_process)
         await session.look_up()
         return session
 
@@ -119,9 +118,6 @@ class AgentProcessChatbot:
     def _own_id(self, thread: str, caller: Caller) -> str:
         return sha256("\n".join([*caller.identity, self.name, thread]).encode()).hexdigest()
 
-    def _session(self, conversation: Conversation, caller: Caller, channel: EventListener | None) -> ChatSession:
-        return ChatSession(self, conversation, caller, channel, self.platform, self._new_process)
-
     def _new_process(self, conversation: Conversation, caller: Caller) -> AgentProcess:
         """A process for a conversation, which has not begun. It is that of the owner, also where an admin speaks."""
         mark, given = self.mark, self.platform.options
@@ -146,29 +142,22 @@ class Chatbots(Mapping[str, AgentProcessChatbot]):
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
 
+    def __iter__(self) -> Iterator[str]:
+        return (each.name for each in self._platform.agents if each.chat is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
     def __getitem__(self, name: str) -> AgentProcessChatbot:
-        if name not in self._names:
+        if name not in tuple(self):
             raise KeyError(name)
         return AgentProcessChatbot(self._platform, name)
 
     def named(self, name: str) -> AgentProcessChatbot:
         """The chatbot of that name. Raises `UnknownName`, which says what there is."""
-        if name not in self._names:
-            raise UnknownName("chatbot", name, self._names)
+        if name not in self:
+            raise UnknownName("chatbot", name, tuple(self))
         return self[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    @property
-    def _names(self) -> Sequence[str]:
-        return [each.name for each in self._platform.agents if each.chat is not None]
 
 
 def open_chatbot(name: str, description: str = "") -> Agent:

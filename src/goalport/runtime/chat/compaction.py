@@ -6,7 +6,7 @@ conversations. Above: the hooks of turns.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate
 from typing import Final, Literal, NamedTuple
 
@@ -43,6 +43,18 @@ _INSTRUCTIONS: Final = (
 )
 
 
+CHEAPEST: Final = "cheapest"
+"""The role of that model in the settings."""
+
+
+def cheapest(ai: Ai, roles: Collection[str]) -> Ai:
+    """An `Ai` that asks the model with the role `cheapest`, if the settings name one among the `roles`.
+
+    The default model is asked where there is none, or where that one cannot be asked or does not answer.
+    """
+    return ai.with_llm_by_role(CHEAPEST).with_fallback(LlmOptions()) if CHEAPEST in roles else ai
+
+
 class Compaction(NamedTuple):
     """What is to be done next to make a conversation shorter."""
 
@@ -67,30 +79,24 @@ def _tokens(message: Message) -> int:
 def next_compaction(messages: Sequence[Message], limit: int) -> Compaction | None:
     """What makes these messages shorter, if they have more than `limit` tokens; None: nothing can, or need.
 
-    The messages are those that a model would be shown, results of tools that were left out before among them.
+    The messages are those that a model would be shown, results of tools that were left out before among them. All stays
+    from the message of a person on that is as early as the share of the limit for the newest turns allows.
     """
     sizes = [_tokens(each) for each in messages]
-    if sum(sizes) <= limit:
+    left = sum(sizes)
+    if left <= limit:
         return None
-    kept_from = _kept_from(messages, sizes, round(limit * _KEPT))
-    old = messages[:kept_from]
-    if any(map(_is_long_result, old)):
+    before, starts = [0, *accumulate(sizes)], [*_turn_starts(messages)]
+    fitting = (place for place in starts if left - before[place] <= round(limit * _KEPT))
+    kept_from = next(fitting, starts[-1] if starts else 0)
+    if any(map(_is_long_result, messages[:kept_from])):
         return Compaction("tool results", kept_from)
-    covered = [each for each in old if not isinstance(each, SystemMessage)]
-    return Compaction("summary", kept_from) if covered else None
+    covers_any = any(not isinstance(each, SystemMessage) for each in messages[:kept_from])
+    return Compaction("summary", kept_from) if covers_any else None
 
 
 def _is_long_result(message: Message) -> bool:
     return isinstance(message, ToolReply) and (len(message.content) > len(LEFT_OUT) or bool(message.images))
-
-
-def _kept_from(messages: Sequence[Message], sizes: Sequence[int], most: int) -> int:
-    """The place of the message of a person from which on all stays: as early as `most` tokens allow."""
-    starts = [*_turn_starts(messages)]
-    if not starts:
-        return 0
-    before, size = [0, *accumulate(sizes)], sum(sizes)
-    return next((place for place in starts if size - before[place] <= most), starts[-1])
 
 
 def _turn_starts(messages: Sequence[Message]) -> Iterator[int]:
@@ -111,81 +117,51 @@ async def compact(
 
     If the model that summarises fails, the turn goes on with what there is; if there is none, what is old is left out.
     """
-    while (wanted := next_compaction(conversation.messages, limit)) is not None:
-        before, messages = estimated_tokens(conversation.messages), _concerned(conversation.messages, wanted)
-        entry = await _entry(process, conversation, wanted, roles)
-        if entry is None:
-            return
+    while (wanted := next_compaction(messages := conversation.messages, limit)) is not None:
+        before, old = estimated_tokens(messages), messages[: wanted.up_to]
+        last = conversation.visible[wanted.up_to - 1].id
+        if wanted.what == "tool results":
+            concerned = sum(map(_is_long_result, old))
+            entry = ConversationMessage(role=SUMMARY, message=SystemMessage(""), clears=last)
+        else:
+            concerned = sum(not isinstance(each, SystemMessage) for each in old)
+            try:
+                text = await _summary(process, conversation.visible[: wanted.up_to], roles)
+            except ModelError as error:
+                _log.warning("Conversation %s was not made shorter: %s", conversation.id, error)
+                return
+            entry = ConversationMessage(role=SUMMARY, message=SystemMessage(text), covers=last)
         await conversations.append(conversation, entry)
         after = estimated_tokens(conversation.messages)
         process.emit(
-            ConversationCompacted(conversation.id, wanted.what, messages, before, after, process_id=process.id)
+            ConversationCompacted(conversation.id, wanted.what, concerned, before, after, process_id=process.id)
         )
         if after >= before:
             return
 
 
-def _concerned(messages: Sequence[Message], wanted: Compaction) -> int:
-    """How many messages are changed, or put together in a summary."""
-    if wanted.what == "tool results":
-        return sum(map(_is_long_result, messages[: wanted.up_to]))
-    return sum(not isinstance(each, SystemMessage) for each in messages[: wanted.up_to])
+async def _summary(process: AgentProcess, visible: Sequence[ConversationMessage], roles: Collection[str]) -> str:
+    """The summary of old messages and of an earlier summary, made in pieces that a model of any size can read.
 
-
-async def _entry(
-    process: AgentProcess, conversation: Conversation, wanted: Compaction, roles: Collection[str]
-) -> ConversationMessage | None:
-    """The entry that is shown in place of what is old; None: it could not be made."""
-    visible = conversation.visible[: wanted.up_to]
-    last = visible[-1].id
-    if wanted.what == "tool results":
-        return ConversationMessage(role=SUMMARY, message=SystemMessage(""), clears=last)
-    old = [each for each in visible if each.role not in {"system", SUMMARY}]
-    before = next((each.text for each in visible if each.role == SUMMARY), "")
+    Raises `ModelError`.
+    """
+    earlier = before = next((each.text for each in visible if each.role == SUMMARY), "")
+    pieces = [""]
+    for each in visible:
+        if each.role in {"system", SUMMARY}:
+            continue
+        text, half = each.text, _MOST_OF_ONE // 2
+        said = f"{each.name or each.role}: {text if len(text) <= _MOST_OF_ONE else f'{text[:half]} … {text[-half:]}'}"
+        if pieces[-1] and len(pieces[-1]) + len(said) > _MOST_AT_ONCE:
+            pieces.append("")
+        pieces[-1] += f"\n\n{said}" if pieces[-1] else said
     context = ActionContext(process)
     context.progress("The older part of the conversation is summarised.")
+    ai = cheapest(context.ai, roles).with_id("summary").with_system_prompt(_INSTRUCTIONS)
     try:
-        text = await _summary(cheapest(context.ai, roles), old, before)
+        for piece in pieces:
+            told = f"{_MEMORY}\n\n{before}\n\n{_MORE}\n\n" if before else ""
+            before = await ai.generate_text(told + as_data(piece, "the conversation"))
     except ModelNotReady:
-        text = f"{before.removesuffix(_FORGOTTEN)}\n\n{_FORGOTTEN}".strip()
-    except ModelError as error:
-        _log.warning("Conversation %s was not made shorter: %s", conversation.id, error)
-        return None
-    return ConversationMessage(role=SUMMARY, message=SystemMessage(text), covers=last)
-
-
-async def _summary(ai: Ai, old: Sequence[ConversationMessage], before: str) -> str:
-    """The summary of old messages and of what an earlier summary says, made piece by piece. Raises `ModelError`."""
-    asked = ai.with_id("summary").with_system_prompt(_INSTRUCTIONS)
-    for piece in _pieces(old):
-        told = f"{_MEMORY}\n\n{before}\n\n{_MORE}\n\n" if before else ""
-        before = await asked.generate_text(told + as_data(piece, "the conversation"))
+        return f"{earlier.removesuffix(_FORGOTTEN)}\n\n{_FORGOTTEN}".strip()
     return f"{_HEADING}{before.removeprefix(_HEADING)}"
-
-
-def _pieces(old: Iterable[ConversationMessage]) -> Iterator[str]:
-    """What was said, in pieces that a model of any size can read."""
-    piece: list[str] = []
-    for each in old:
-        said = f"{each.name or each.role}: {_shortened(each.text)}"
-        if piece and sum(map(len, piece)) + len(said) > _MOST_AT_ONCE:
-            yield "\n\n".join(piece)
-            piece = []
-        piece.append(said)
-    yield "\n\n".join(piece)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _MOST_OF_ONE else f"{text[: _MOST_OF_ONE // 2]} … {text[-_MOST_OF_ONE // 2 :]}"
-
-
-CHEAPEST: Final = "cheapest"
-"""The role of that model in the settings."""
-
-
-def cheapest(ai: Ai, roles: Collection[str]) -> Ai:
-    """An `Ai` that asks the model with the role `cheapest`, if the settings name one among the `roles`.
-
-    The default model is asked where there is none, or where that one cannot be asked or does not answer.
-    """
-    return ai.with_llm_by_role(CHEAPEST).with_fallback(LlmOptions()) if CHEAPEST in roles else ai

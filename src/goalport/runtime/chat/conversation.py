@@ -1,7 +1,8 @@
 """A conversation: what was said, in the branch that is shown, and what of it a model is shown.
 
-A stored process has it by its id alone; `Conversations` loads what was said before the process runs. Below: messages
-and records. Above: `conversations`, which finds and saves it. (User guide, section 3.12.12.)
+A stored process has it by its id alone; `Conversations` loads what was said before the process runs. Clients such as
+those of OpenAI's API send the whole conversation each time: `compare` says whether it is continued, edited or unknown.
+Below: messages and records. Above: `conversations`, which finds and saves it. (User guide, section 3.12.12.)
 """
 
 import asyncio
@@ -11,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Final, Literal, Self, TypeVar, cast
+from itertools import islice, takewhile
+from typing import Any, Final, Literal, NamedTuple, Self, TypeVar, cast
 
 from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.errors import BadInput, GoalportError, Unreadable
@@ -55,6 +57,11 @@ class ConversationMessage:
     clears: str = ""
     """Of an entry with the role `summary`: the id of the last message of those whose results of tools are left out."""
 
+    @classmethod
+    def of(cls, message: Message, *, name: str = "", assets: Sequence[Asset] = ()) -> Self:
+        """The entry of a message that was said, with the role of its kind."""
+        return cls(role=_ROLES[type(message)], message=message, name=name, assets=tuple(assets))
+
     @property
     def text(self) -> str:
         """What it says."""
@@ -69,14 +76,9 @@ _ROLES: Final[Mapping[type, Role]] = {
 }
 
 
-def role_of(message: Message) -> Role:
-    """The role of a message that was said."""
-    return _ROLES[type(message)]
-
-
 def to_record(entry: ConversationMessage) -> MessageRecord:
     """The record of a message, for a store."""
-    value: dict[str, Any] = message_json(entry.message)
+    value = message_json(entry.message)
     if entry.assets:
         value["assets"] = [asdict(each) for each in entry.assets]
     value.update({name: each for name in ("covers", "clears") if (each := getattr(entry, name))})
@@ -106,46 +108,40 @@ def from_record(record: MessageRecord) -> ConversationMessage:
 
 def message_json(message: Message) -> dict[str, Any]:
     """A message as a JSON object: what was said, images in base64, and calls of tools."""
+    value: dict[str, Any] = {"content": message.content}
     match message:
-        case SystemMessage(content):
-            return {"content": content}
-        case UserMessage(content, images):
-            return {"content": content, **_images_json(images)}
-        case AssistantMessage(content, calls, thinking, _, finish):
-            told = {"content": content, "calls": [asdict(each) for each in calls], "thinking": thinking}
-            return {name: each for name, each in told.items() if each or name == "content"} | {"finish": finish}
-        case ToolReply(call_id, name, content, images, is_error):
-            called = {"call_id": call_id, "name": name, "content": content, "is_error": is_error}
-            return {**called, **_images_json(images)}
-
-
-def _images_json(images: Sequence[Image]) -> dict[str, Any]:
-    if not images:
-        return {}
-    written = [{"media_type": each.media_type, "data": base64.b64encode(each.data).decode()} for each in images]
-    return {"images": written}
+        case AssistantMessage(_, calls, thinking, _, finish):
+            value |= {"calls": [asdict(each) for each in calls]} if calls else {}
+            value |= {"thinking": thinking} if thinking else {}
+            return {**value, "finish": finish}
+        case ToolReply():
+            value |= {"call_id": message.call_id, "name": message.name, "is_error": message.is_error}
+        case _:
+            pass
+    written = [
+        {"media_type": each.media_type, "data": base64.b64encode(each.data).decode()}
+        for each in getattr(message, "images", ())
+    ]
+    return value | ({"images": written} if written else {})
 
 
 def _message(role: str, value: Mapping[str, Any]) -> Message:
     content = str(value["content"])
+    images = tuple(
+        Image(each["media_type"], base64.b64decode(each["data"], validate=True)) for each in value.get("images", ())
+    )
     match role:
         case "user":
-            return UserMessage(content, _images(value))
+            return UserMessage(content, images)
         case "assistant":
             calls = tuple(ToolCall(**each) for each in value.get("calls", ()))
             return AssistantMessage(content, calls, value.get("thinking", ""), finish=value.get("finish", "stop"))
         case "tool":
-            called = value["call_id"], value["name"], content
-            return ToolReply(*called, _images(value), is_error=bool(value.get("is_error")))
+            return ToolReply(value["call_id"], value["name"], content, images, is_error=bool(value.get("is_error")))
         case "system" | "summary":
             return SystemMessage(content)
         case _:
             raise ValueError(f"its role is {role!r}")
-
-
-def _images(value: Mapping[str, Any]) -> tuple[Image, ...]:
-    given = cast("Iterable[Mapping[str, str]]", value.get("images", ()))
-    return tuple(Image(each["media_type"], base64.b64decode(each["data"], validate=True)) for each in given)
 
 
 LEFT_OUT: Final = "(This result is left out, since it is old.)"
@@ -186,12 +182,6 @@ class Loaded:
         self.record = record
         known = self.messages
         self.messages = {each.id: known.get(each.id) or from_record(each) for each in messages}
-
-    def saved(self, record: ConversationRecord, added: Iterable[ConversationMessage]) -> None:
-        """Note that the store has this record now, and these messages."""
-        self.record = record
-        for each in added:
-            self.messages.setdefault(each.id, each)
 
     def line_to(self, message_id: str) -> Sequence[ConversationMessage]:
         """The messages up to that one, which is the last; summaries are among them."""
@@ -283,15 +273,17 @@ class Conversation:
 
         The results of old tools may be left out; their places say so.
         """
-        line = self.loaded.line
-        said = [each for each in line if each.role != SUMMARY]
-        summaries = [each for each in line if each.role == SUMMARY]
-        cleared = _place_after(said, next((each.clears for each in reversed(summaries) if each.clears), ""))
-        shown = [*map(_without_result, said[:cleared]), *said[cleared:]]
-        summary = next((each for each in reversed(summaries) if each.covers), None)
+        shown = [each for each in self.loaded.line if each.role != SUMMARY]
+        places = {each.id: place for place, each in enumerate(shown, start=1)}
+        summaries = [each for each in reversed(self.loaded.line) if each.role == SUMMARY]
+        for place in range(places.get(next((each.clears for each in summaries if each.clears), ""), 0)):
+            reply = shown[place].message
+            if isinstance(reply, ToolReply) and (len(reply.content) > len(LEFT_OUT) or reply.images):
+                shown[place] = replace(shown[place], message=replace(reply, content=LEFT_OUT, images=()))
+        summary = next((each for each in summaries if each.covers), None)
         if summary is None:
             return shown
-        covered = _place_after(said, summary.covers)
+        covered = places.get(summary.covers, 0)
         return [*(each for each in shown[:covered] if each.role == "system"), summary, *shown[covered:]]
 
     def reply_to(self, message_id: str) -> Sequence[ConversationMessage]:
@@ -316,8 +308,7 @@ class Conversation:
 
         `name` is that of the speaker, and `assets` are what the message brings along.
         """
-        added = ConversationMessage(role=role_of(message), message=message, name=name, assets=tuple(assets))
-        self.loaded.pending.append(added)
+        self.loaded.pending.append(ConversationMessage.of(message, name=name, assets=assets))
         return message
 
     def last_message_if_from_user(self) -> UserMessage | None:
@@ -340,14 +331,67 @@ class Conversation:
         return {parent: ids for parent, ids in following.items() if len(ids) > 1}
 
 
-def _place_after(messages: Sequence[ConversationMessage], message_id: str) -> int:
-    """The place after the message of an id; 0 if it is not among them."""
-    return next((place for place, each in enumerate(messages, start=1) if each.id == message_id), 0)
+class HistoryMatch(NamedTuple):
+    """How a history that was given goes on from what is stored."""
+
+    after: str
+    """The id of the last message that both have; empty: not even the first one is the same."""
+    tail: tuple[Message, ...]
+    """What was given after that, oldest first. Empty: it ends with a message that is stored."""
+    forks: bool
+    """Whether the stored conversation goes on differently after that: something was edited or is answered anew."""
+
+    @property
+    def regenerates(self) -> bool:
+        """Whether what was given ends with a message of a person that was answered before: another reply is wanted."""
+        return self.forks and not self.tail
 
 
-def _without_result(entry: ConversationMessage) -> ConversationMessage:
-    """The entry; the result of a tool is left out if that makes it shorter."""
-    reply = entry.message
-    if not isinstance(reply, ToolReply) or (len(reply.content) <= len(LEFT_OUT) and not reply.images):
-        return entry
-    return replace(entry, message=replace(reply, content=LEFT_OUT, images=()))
+def compare(entries: Sequence[ConversationMessage], given: Sequence[Message]) -> HistoryMatch:
+    """Compare the messages of a stored branch with those that a client gives. Instructions (`system`) do not count.
+
+    Messages are the same if their roles are, and their texts but for white space at the ends, and their images. Several
+    messages of a chatbot in a row are the same as one that shows them all.
+    """
+    stored = [each for each in entries if each.role != "system"]
+    said = [each for each in given if not isinstance(each, SystemMessage)]
+    agree = known = 0
+    while known < len(said) and (shown := _shown_as(stored, agree, said[known])):
+        agree, known = agree + shown, known + 1
+    after = stored[agree - 1].id if agree else ""
+    return HistoryMatch(after, tuple(said[known:]), forks=agree < len(stored))
+
+
+def _shown_as(stored: Sequence[ConversationMessage], at: int, said: Message) -> int:
+    """How many stored messages, from a place on, a message is: one, several that were shown as one, or none.
+
+    Several are shown with an empty line between two. Each character is compared once, since a conversation may have
+    very many replies in a row.
+    """
+    whole = _lines(said.content).strip()
+    if at < len(stored) and _same(stored[at].message, said, whole):
+        return 1
+    if not isinstance(said, AssistantMessage):
+        return 0
+    end = 0
+    for number, each in enumerate(takewhile(lambda each: each.role == "assistant", islice(stored, at, None)), 1):
+        text = each.text if end else each.text.lstrip()
+        if not (end or text):  # the whole one does not begin with white space
+            continue
+        last, shown = _lines(text).rstrip(), _lines(text + REPLY_SEPARATOR)
+        if end + len(last) == len(whole) and whole.endswith(last):
+            return number
+        if not whole.startswith(shown, end):
+            return 0
+        end += len(shown)
+    return 0
+
+
+def _same(one: Message, other: Message, whole: str) -> bool:
+    if type(one) is not type(other) or (one.content != other.content and _lines(one.content).strip() != whole):
+        return False
+    return not isinstance(one, UserMessage) or not isinstance(other, UserMessage) or one.images == other.images
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n")

@@ -15,7 +15,7 @@ from goalport.base.caller import Caller
 from goalport.base.errors import BadInput, UnknownName
 from goalport.runtime.chat.conversation import Conversation, ConversationMessage, Loaded, message_json, to_record
 from goalport.runtime.process import AgentProcess, new_id
-from goalport.store import ConversationRecord, ConversationStore, MessageRecord
+from goalport.store import ConversationRecord, ConversationStore
 
 Change = Callable[[ConversationRecord], ConversationRecord]
 _ID: Final = re.compile(r"[!-~]{1,200}")
@@ -44,22 +44,23 @@ class Conversations:
         if conversation_id and not _ID.fullmatch(conversation_id):
             told = f"{conversation_id[:50]!r}, which has {len(conversation_id)}"
             raise BadInput(f"Expected an id of at most 200 characters, all ASCII and no white space, but got {told}.")
-        now = datetime.now(UTC)
-        wanted = ConversationRecord(
-            conversation_id or new_id(), chatbot, caller, title, "", "", context_id, False, now, now
-        )
+        now, made = datetime.now(UTC), Conversation(conversation_id or new_id())
+        wanted = ConversationRecord(made.id, chatbot, caller, title, "", "", context_id, False, now, now)
         record = await self._store.save(wanted)
         if record is None:
-            raise BadInput(f"There is a conversation {wanted.id!r} already. Give another id, or none.")
-        return self._conversation(Loaded(record))
+            raise BadInput(f"There is a conversation {made.id!r} already. Give another id, or none.")
+        made.loaded = self._loaded[made.id] = Loaded(record)
+        return made
 
     async def find(self, conversation_id: str, caller: Caller) -> Conversation | None:
         """The conversation of that id; None if there is none, or it is somebody else's. Raises `StoreError`."""
-        record = await self._store.find(conversation_id) if _ID.fullmatch(conversation_id) else None
-        if record is None or not caller.may_follow(record.caller):
-            return None
         conversation = Conversation(conversation_id)
         try:
+            if not _ID.fullmatch(conversation_id):
+                return None
+            record = await self._record(conversation_id)
+            if not caller.may_follow(record.caller):
+                return None
             await self._show(conversation, record)
         except UnknownName:
             return None
@@ -103,7 +104,7 @@ class Conversations:
     async def export(self, conversation_id: str, caller: Caller) -> dict[str, Any]:
         """A conversation with the messages of all its branches, as JSON. Raises `UnknownName` and `StoreError`."""
         conversation = await self.get(conversation_id, caller)
-        record, messages = conversation.loaded.record, conversation.loaded.messages
+        record, messages = conversation.loaded.record, conversation.loaded.messages.values()
         return {
             "id": record.id,
             "chatbot": record.chatbot,
@@ -112,7 +113,18 @@ class Conversations:
             "created_at": record.created_at.isoformat(),
             "updated_at": record.updated_at.isoformat(),
             "head": record.head,
-            "messages": [_exported(each) for each in messages.values()],
+            "messages": [
+                {
+                    "id": each.id,
+                    "parent": each.parent,
+                    "role": each.role,
+                    "name": each.name,
+                    "at": each.at.isoformat(),
+                    **message_json(each.message),
+                    "assets": [asdict(asset) for asset in each.assets],
+                }
+                for each in messages
+            ],
         }
 
     async def get(self, conversation_id: str, caller: Caller) -> Conversation:
@@ -124,10 +136,7 @@ class Conversations:
 
     async def load(self, conversation: Conversation) -> None:
         """Let a conversation show what is stored now. Raises `UnknownName` if it was deleted, and `StoreError`."""
-        record = await self._store.find(conversation.id)
-        if record is None:
-            raise UnknownName("conversation", conversation.id, None)
-        await self._show(conversation, record)
+        await self._show(conversation, await self._record(conversation.id))
 
     async def append(self, conversation: Conversation, *messages: ConversationMessage) -> None:
         """Store what was added to a conversation, and then these messages, in its branch.
@@ -141,7 +150,8 @@ class Conversations:
             tip = loaded.record.head
             while added:
                 continued = not tip or any(each.id == tip for each in loaded.line_to(loaded.record.head))
-                chained = _chained(added, loaded.record.head if continued else tip)
+                parents = [loaded.record.head if continued else tip, *(each.id for each in added[:-1])]
+                chained = [replace(each, parent=before) for each, before in zip(added, parents, strict=True)]
                 wanted = loaded.record._replace(head=chained[-1].id) if continued else loaded.record
                 if await self._save(loaded, wanted, chained):
                     stored = {each.id for each in added}
@@ -168,51 +178,36 @@ class Conversations:
     ) -> bool:
         wanted = wanted._replace(updated_at=datetime.now(UTC))
         record = await self._store.save(wanted, [to_record(each) for each in added])
-        if record is not None:
-            loaded.saved(record, added)
-            self._tell(record.id)
-        return record is not None
+        if record is None:
+            return False
+        loaded.record = record
+        for each in added:
+            loaded.messages.setdefault(each.id, each)
+        self._tell(record.id)
+        return True
 
     def _tell(self, conversation_id: str) -> None:
         for tell in self.on_change:
             tell(conversation_id)
 
+    async def _record(self, conversation_id: str) -> ConversationRecord:
+        record = await self._store.find(conversation_id)
+        if record is None:
+            raise UnknownName("conversation", conversation_id, None)
+        return record
+
     async def _show(self, conversation: Conversation, record: ConversationRecord) -> None:
+        """Let a conversation show what is stored. Raises `UnknownName` if it was deleted since its record was read."""
         loaded = self._loaded.get(record.id)
-        if loaded is None:
-            loaded = Loaded(record, await self._messages_of(record))
-            loaded = self._loaded.setdefault(record.id, loaded)
-        elif loaded.record.version < record.version:
-            messages = await self._messages_of(record)
+        if loaded is None or loaded.record.version < record.version:
+            messages = await self._store.messages(record.id)
+            if record.head and not any(each.id == record.head for each in messages):
+                raise UnknownName("conversation", record.id, None)
+            if loaded is None:
+                loaded = self._loaded.setdefault(record.id, Loaded(record, messages))
             if loaded.record.version < record.version:  # something newer may have been saved here meanwhile
                 loaded.renew(record, messages)
         conversation.loaded = loaded
-
-    async def _messages_of(self, record: ConversationRecord) -> Sequence[MessageRecord]:
-        """The messages of a conversation. Raises `UnknownName` if it was deleted since its record was read."""
-        messages = await self._store.messages(record.id)
-        if record.head and not any(each.id == record.head for each in messages):
-            raise UnknownName("conversation", record.id, None)
-        return messages
-
-    def _conversation(self, loaded: Loaded) -> Conversation:
-        conversation = Conversation(loaded.record.id)
-        conversation.loaded = self._loaded[conversation.id] = loaded
-        return conversation
-
-
-def _chained(messages: Sequence[ConversationMessage], parent: str) -> list[ConversationMessage]:
-    """The messages, each with the one before it as its parent."""
-    chained: list[ConversationMessage] = []
-    for each in messages:
-        chained.append(replace(each, parent=parent))
-        parent = each.id
-    return chained
-
-
-def _exported(entry: ConversationMessage) -> dict[str, Any]:
-    said = {"id": entry.id, "parent": entry.parent, "role": entry.role, "name": entry.name, "at": entry.at.isoformat()}
-    return said | {**message_json(entry.message), "assets": [asdict(each) for each in entry.assets]}
 
 
 _MOST: Final = 100

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar
 
 from goalport.agents.domain import WaitFor
 from goalport.base.errors import Declined
@@ -102,15 +102,10 @@ class FrontEnd:
         """What an application passes on besides."""
         return json.loads(self.told).get("properties")
 
-    @property
-    def name(self) -> str:
-        """The name of the reference."""
-        return "front end"
-
-    @property
-    def description(self) -> str:
-        """What the reference is."""
-        return "The application in which the person is"
+    name: ClassVar[str] = "front end"
+    """The name of the reference."""
+    description: ClassVar[str] = "The application in which the person is"
+    """What the reference is."""
 
     @property
     def called(self) -> frozenset[str]:
@@ -124,13 +119,7 @@ class FrontEnd:
     def tools(self) -> Sequence[Tool]:
         """The tools of the front end. A call waits until the front end has answered it."""
         return [
-            Tool(
-                each.name,
-                each.description,
-                cast("Mapping[str, object]", json.loads(each.schema)),
-                partial(_called, each.name),
-                asks_people=True,
-            )
+            Tool(each.name, each.description, json.loads(each.schema), partial(_called, each.name), asks_people=True)
             for each in self.offers
         ]
 

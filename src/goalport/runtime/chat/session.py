@@ -1,27 +1,213 @@
-"""A session: somebody talks to a chatbot in one conversation. It holds nothing that the store does not have.
+"""A session: somebody talks to a chatbot in one conversation, turn by turn. Everything of it is in the store.
 
 Behind it is a process that rests between turns. When that is gone, was ended, or cannot be read any more, or when the
-conversation goes on from an earlier message, another process begins with the same conversation. Below: turns,
-conversations, processes. Above: chatbots. (User guide, section 3.12.12.)
+conversation goes on from an earlier message, another process begins with the same conversation. A turn is what a
+chatbot does about a message, from when it is told until nothing more happens by itself. Several readers may follow one
+turn, each from its beginning; when they go away, the reply is finished nevertheless. Below: conversations, processes.
+Above: chatbots, and the platform, of which `Platform` says what they need. (User guide, section 3.12.12.)
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, aclosing
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import ExitStack, aclosing, suppress
+from dataclasses import dataclass, field
 from typing import Protocol
 from weakref import ref
 
 from anyio import CancelScope
 
-from goalport.agents.domain import ChatbotMark
+from goalport.agents.domain import Agent, ChatbotMark
 from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.errors import BadInput, ConversationEnded, UnknownName, Unreadable
-from goalport.base.events import EventListener
-from goalport.models.llm import Message, SystemMessage, UserMessage
-from goalport.runtime.chat.conversation import Conversation, ConversationMessage, role_of
+from goalport.base.events import Event, EventListener, MessageSent, QuestionAsked
+from goalport.models.llm import Message, Models, SystemMessage, TokenUsage, UserMessage
+from goalport.runtime.ai import Ai
+from goalport.runtime.chat.conversation import REPLY_SEPARATOR, Conversation, ConversationMessage
+from goalport.runtime.chat.conversations import Conversations
 from goalport.runtime.chat.front_end import FrontEnd, renewed
-from goalport.runtime.chat.platform import Platform
-from goalport.runtime.chat.turn import Turn, TurnResult
-from goalport.runtime.process import AgentProcess, Completed, ProcessStatus, Question
+from goalport.runtime.process import (
+    AgentProcess,
+    Completed,
+    ContextRepository,
+    Outcome,
+    ProcessOptions,
+    ProcessStatus,
+    Question,
+    Stuck,
+    Waiting,
+)
+
+
+class DeployedAgents(Protocol):
+    """What is deployed on a platform."""
+
+    def __iter__(self) -> Iterator[Agent]: ...
+    def named(self, name: str, /) -> Agent: ...
+
+
+class Recovery(Protocol):
+    """What goes on with the processes of programs that ended."""
+
+    async def recover(self, process: AgentProcess, /) -> None: ...
+
+
+class Platform(Protocol):
+    """What chatbots need of a platform; `AgentPlatform` has it."""
+
+    @property
+    def agents(self) -> DeployedAgents: ...
+    @property
+    def options(self) -> ProcessOptions: ...
+    @property
+    def conversations(self) -> Conversations: ...
+    @property
+    def processes(self) -> Recovery: ...
+    @property
+    def contexts(self) -> ContextRepository: ...
+    @property
+    def models(self) -> Models: ...
+    @property
+    def ai(self) -> Ai: ...
+    def deploy(self, agent: object, /) -> Agent: ...
+    def create_agent_process(
+        self, agent: str | Agent, /, *, options: ProcessOptions | None = None, caller: Caller = ANONYMOUS
+    ) -> AgentProcess: ...
+    async def process(self, process_id: str, /) -> AgentProcess: ...
+    async def tell(
+        self, process: str | AgentProcess, /, *objects: object, caller: Caller | None = None
+    ) -> AgentProcess: ...
+    async def stop_turn(self, process_id: str, reason: str, /) -> None: ...
+    async def answer(
+        self, process_id: str, question_id: str | None = None, response: object = None, *, declined: str = ""
+    ) -> AgentProcess: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnResult:
+    """How a turn has ended."""
+
+    outcome: Outcome
+    """How its process rested then. The process may go on since, with the next turn."""
+    messages: tuple[ConversationMessage, ...]
+    """What the chatbot has said."""
+    questions: tuple[Question, ...] = ()
+    """What people have to answer before it goes on."""
+    failure: str = ""
+    """Why there is no reply, or only a part of one, in words; empty: nothing has failed."""
+    finished: bool = False
+    """Whether the conversation has reached its goal, so that nothing more is answered."""
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    """What models have cost."""
+
+    @property
+    def text(self) -> str:
+        """The messages as one text."""
+        return REPLY_SEPARATOR.join(each.text for each in self.messages)
+
+
+class Turn:
+    """A turn that runs, or has ended. `async for event in turn.events(): …`, then `await turn.result()`."""
+
+    def __init__(
+        self, process: AgentProcess, conversation: Conversation, platform: Platform, *, reacts: bool = False
+    ) -> None:
+        """`reacts`: a person spoke, so that there must be a reply."""
+        self.process, self._conversation, self._platform, self._reacts = process, conversation, platform, reacts
+        self._known = {each.id for each in conversation.entries}
+        self._happened: list[Event] = []
+        self._readers: list[asyncio.Future[None]] = []
+        self._task: asyncio.Task[TurnResult] | None = None
+        self.abandon = process.subscribe(self)
+        """Ends following the process, where it could not be told."""
+
+    def on_event(self, event: Event, /) -> None:
+        """Keep an event of the process for the readers."""
+        self._happened.append(event)
+        self._wake()
+
+    def go_on(self, after: Callable[[], None]) -> None:
+        """Follow the process until it rests; then `after` is called, whatever has happened."""
+        self._task = asyncio.get_running_loop().create_task(self._follow(), name=f"turn {self.process.id}")
+
+        def end(task: asyncio.Task[TurnResult]) -> None:
+            self.abandon()
+            if not task.cancelled():
+                task.exception()  # it is raised for those who ask for the result
+            after()
+            self._wake()
+
+        self._task.add_done_callback(end)
+
+    async def events(self) -> AsyncGenerator[Event]:
+        """What happens in the process, from the beginning of the turn to its end. Raises what `result` raises."""
+        number = 0
+        while True:
+            while number < len(self._happened):
+                yield self._happened[number]
+                number += 1
+            if self._task is not None and self._task.done():
+                self._task.result()
+                return
+            reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._readers.append(reader)
+            try:
+                await reader
+            finally:
+                if reader in self._readers:
+                    self._readers.remove(reader)
+
+    async def result(self) -> TurnResult:
+        """Wait for the end of the turn. Raises `HandedOver` if this program ends first, and `StoreError`."""
+        assert self._task is not None
+        return await asyncio.shield(self._task)
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self._task is not None and self._task.done()
+
+    def cancel(self, reason: str = "The reply was stopped.") -> None:
+        """Stop the reply: what runs is cancelled. The conversation goes on with the next message."""
+        if not self.over:
+            self.process.in_background(self._platform.stop_turn(self.process.id, reason))
+
+    async def _follow(self) -> TurnResult:
+        outcome = await self.process.wait()
+        await self.process.rest()
+        with suppress(UnknownName):  # it was deleted meanwhile, which is why the process has ended
+            await self._platform.conversations.load(self._conversation)
+        new = (each for each in self._conversation.entries if each.id not in self._known)
+        said = tuple(each for each in new if each.role == "assistant")
+        self._tell_missed(said)
+        failure = "" if isinstance(outcome, Completed | Waiting) else outcome.reason
+        if isinstance(outcome, Stuck) and not outcome.turn_failed:
+            failure = f"No action has answered: {outcome.reason}" if self._reacts and not said else ""
+        return TurnResult(
+            outcome=outcome,
+            messages=said,
+            questions=self.process.open_questions if isinstance(outcome, Waiting) else (),
+            failure=failure,
+            finished=isinstance(outcome, Completed),
+            usage=self.process.turn_usage,
+        )
+
+    def _tell_missed(self, said: tuple[ConversationMessage, ...]) -> None:
+        """Tell the readers what was said and asked while another program ran the process."""
+        told = {each.message_id for each in self._happened if isinstance(each, MessageSent)}
+        asked = {each.question_id for each in self._happened if isinstance(each, QuestionAsked)}
+        where, conversation = self.process.id, self._conversation.id
+        for each in said:
+            if each.id not in told:
+                self.on_event(MessageSent(each.id, each.text, conversation_id=conversation, process_id=where))
+        for each in self.process.open_questions:
+            if each.id not in asked:
+                self.on_event(QuestionAsked(each.id, each.action, each.message, process_id=where))
+
+    def _wake(self) -> None:
+        readers, self._readers = self._readers, []
+        for each in readers:
+            if not each.done():
+                each.set_result(None)
 
 
 class Chatbot(Protocol):
@@ -80,7 +266,7 @@ class ChatSession:
     def idle(self) -> bool:
         """Whether nothing runs: it waits for a message, or for the answer to a question."""
         process = self.last_seen
-        return process is None or not (process.active or runs(process))
+        return process is None or not (process.active or _runs(process))
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -124,9 +310,7 @@ class ChatSession:
         said = [*earlier, *([message] if message is not None else [])]
         if not said and not events:
             raise BadInput("Expected a message or an event, but came neither.")
-        added = [ConversationMessage(role=role_of(each), message=each) for each in said]
-        if message is not None and name:
-            added[-1] = ConversationMessage(role="user", message=message, name=name)
+        added = [ConversationMessage.of(each, name=name if each is message else "") for each in said]
         told = [*beside, *([message] if message is not None else []), *events]
         return await self._begin(told, added, after, reacts=message is not None)
 
@@ -145,46 +329,35 @@ class ChatSession:
 
         Raises what that raises.
         """
-        process = await self._find()
+        process = await self.look_up()
         if process is None:
             raise BadInput("No question is open, so nothing can be answered.")
-        turn = self._turn(process, reacts=False)
+        turn = Turn(process, self.conversation, self._platform)
         with ExitStack() as undo:
             undo.callback(turn.abandon)
             await self._platform.answer(process.id, question_id, response, declined=declined)
             undo.pop_all()
-        self._follow(turn)
-        return turn
+        return self._followed(turn)
 
     async def follow(self) -> Turn | None:
         """The turn that runs now, for one more reader; None: none does."""
-        turn = self._running
-        if turn is not None:
-            return turn
-        process = await self._find()
-        return self._watch(process) if process is not None and runs(process) else None
+        return await self._turn(running=True)
 
     async def last_turn(self) -> Turn | None:
         """The turn that runs now, or how the last one left the process; None: there is no process.
 
         A turn that was over before has no events and no messages, but its outcome and its open questions.
         """
-        turn = self._running
-        if turn is not None:
-            return turn
-        process = await self._find()
-        return None if process is None else self._watch(process)
+        return await self._turn(running=False)
 
-    @property
-    def _running(self) -> Turn | None:
-        """The turn that runs now, if it was begun here."""
+    async def _turn(self, *, running: bool) -> Turn | None:
         turn = self.conversation.loaded.turn
-        return turn if isinstance(turn, Turn) and not turn.over else None
-
-    def _watch(self, process: AgentProcess) -> Turn:
-        turn = self._turn(process, reacts=False)
-        self._follow(turn)
-        return turn
+        if isinstance(turn, Turn) and not turn.over:
+            return turn
+        process = await self.look_up()
+        if process is None or (running and not _runs(process)):
+            return None
+        return self._followed(Turn(process, self.conversation, self._platform))
 
     async def _to_the_end(self, turn: Turn) -> TurnResult:
         if self.channel is not None:
@@ -209,44 +382,39 @@ class ChatSession:
             process = await self._ready(after, again=again)
             with CancelScope(shield=True):  # what is stored is told too, if whoever says it goes away meanwhile
                 await self._platform.conversations.append(self.conversation, *added)
-                turn = self._turn(process, reacts=reacts)
+                turn = Turn(process, self.conversation, self._platform, reacts=reacts)
                 undo.callback(turn.abandon)
                 whole = renewed(told, process.blackboard.last(FrontEnd))
                 await self._platform.tell(process, *whole, caller=self.caller)
             undo.pop_all()
         assert turn is not None
         loaded.turn = turn
-        self._follow(turn, loaded.end_turn)
-        return turn
+        return self._followed(turn, loaded.end_turn)
 
-    def _follow(self, turn: Turn, after: Callable[[], None] = lambda: None) -> None:
+    def _followed(self, turn: Turn, after: Callable[[], None] = lambda: None) -> Turn:
         def over() -> None:
             self._see(turn.process)
             after()
 
         turn.go_on(over)
-
-    def _turn(self, process: AgentProcess, *, reacts: bool) -> Turn:
-        load, stop = self._platform.conversations.load, self._platform.stop_turn
-        return Turn(process, self.conversation, load, stop, reacts=reacts)
-
-    async def look_up(self) -> None:
-        """Find the process behind it, so that `questions` and `idle` say how it stands."""
-        await self._find()
+        return turn
 
     def _see(self, process: AgentProcess) -> None:
         """Note how the process is now: one that rests is kept only as long as the conversation was used lately."""
-        self._busy = process if runs(process) or process.open_questions else None
+        self._busy = process if _runs(process) or process.open_questions else None
         self._seen = ref(process)
         self._platform.conversations.recent.keep(process, len(self.conversation.loaded.messages))
 
-    async def _find(self) -> AgentProcess | None:
-        """The process, if it can go on or has reached its goal; None: another one is needed. Raises `StoreError`."""
+    async def look_up(self) -> AgentProcess | None:
+        """The process, if it can go on or has reached its goal; None: another one is needed. Raises `StoreError`.
+
+        From then on `questions` and `idle` say how it stands.
+        """
         if not self.process_id:
             return None
         try:
             process = await self._platform.process(self.process_id)
-            if runs(process):
+            if _runs(process):
                 await self._platform.processes.recover(process)
         except (UnknownName, Unreadable):
             return None
@@ -261,12 +429,12 @@ class ChatSession:
         """
         conversation, stored = self.conversation, self._platform.conversations
         await stored.load(conversation)
-        process = await self._find()
-        if process is not None and runs(process):  # here or elsewhere
-            while runs(process):
+        process = await self.look_up()
+        if process is not None and _runs(process):  # here or elsewhere
+            while _runs(process):
                 await process.changed()
             await stored.load(conversation)
-            process = await self._find()
+            process = await self.look_up()
         last_said = conversation.entries[-1].id if conversation.entries else ""
         if again or (after is not None and after != last_said):
             await stored.fork(conversation, after or "")
@@ -284,10 +452,10 @@ class ChatSession:
 
     async def instruct(self, text: str) -> None:
         """Begin the conversation with instructions for the model."""
-        said = ConversationMessage(role="system", message=SystemMessage(text))
+        said = ConversationMessage.of(SystemMessage(text))
         await self._platform.conversations.append(self.conversation, said)
 
 
-def runs(process: AgentProcess) -> bool:
+def _runs(process: AgentProcess) -> bool:
     """Whether it runs, here or in another program: one that can be found has been told something."""
     return process.status in {ProcessStatus.NOT_STARTED, ProcessStatus.RUNNING, ProcessStatus.PAUSED}

@@ -1,7 +1,8 @@
 """What happens to a conversation while its process runs: it is loaded, messages are stored, and it may be finished.
 
 It does not matter who lets the process run: a session, an answer over any door, or a program that takes it over after a
-crash. Below: conversations. Above: the platform, whose processes call this.
+crash. Below: conversations, and `compaction`, which shortens what models are shown. Above: the platform, whose
+processes call this.
 """
 
 import asyncio
@@ -15,13 +16,22 @@ from goalport.agents.domain import ChatbotMark, is_state
 from goalport.base.errors import GoalportError, Unstorable
 from goalport.base.words import excerpt, one_line
 from goalport.models.llm import AssistantMessage, SystemMessage, ToolReply, UserMessage
-from goalport.runtime.ai import Ai
 from goalport.runtime.chat.compaction import CHEAPEST, cheapest, compact
 from goalport.runtime.chat.conversation import Conversation, ConversationMessage
-from goalport.runtime.chat.conversations import Conversations
 from goalport.runtime.chat.front_end import FrontEnd
-from goalport.runtime.chat.platform import Platform
-from goalport.runtime.process import AgentProcess, Completed, Context, ContextRepository
+from goalport.runtime.chat.session import Platform
+from goalport.runtime.process import AgentProcess, Completed, Context
+
+_log = logging.getLogger(__name__)
+_LONGEST: Final = 60
+"""The most characters of a title."""
+_SHOWN: Final = 2_000
+"""The most characters of a message that the model is shown."""
+_INSTRUCTIONS: Final = (
+    "You name conversations. Write a title of at most six words for the one below, in its language, without quotes and"
+    " without a full stop. Write only the title."
+)
+_OF_CONVERSATIONS: Final = (Conversation, FrontEnd, UserMessage, AssistantMessage, SystemMessage, ToolReply)
 
 
 def conversation_of(process: AgentProcess) -> Conversation | None:
@@ -61,20 +71,66 @@ class ConversationTurns:
             await self._conversations.change(conversation, lambda record: record._replace(finished=True))
         if not conversation.title:
             await self._give_title(conversation)
-        await save_context(process, self._platform.contexts)
+        await self._save_context(process)
 
     async def _give_title(self, conversation: Conversation) -> None:
         """Give a conversation that was answered the first words as its title; then a model may find a better one."""
-        words = first_words(conversation.entries)
-        if not words:
+        entries = conversation.entries
+        said = (each.text for each in entries if each.role == "user" and each.text.strip())
+        words = excerpt(one_line(next(said, "")), _LONGEST)
+        if not words or not any(each.role == "assistant" for each in entries):
             return
         await self._conversations.change(conversation, lambda record: record._replace(title=record.title or words))
         if CHEAPEST in self._platform.models.roles:
-            ai = cheapest(self._platform.ai, self._platform.models.roles)
-            work = better_title(conversation, words, self._conversations, ai)
-            task = asyncio.get_running_loop().create_task(work)
+            task = asyncio.get_running_loop().create_task(self._better_title(conversation, words))
             self._titling.add(task)
             task.add_done_callback(self._titling.discard)
+
+    async def _better_title(self, conversation: Conversation, words: str) -> None:
+        """Let a model find a title, which takes the place of one that was made of words. A failure is only logged."""
+        ai = cheapest(self._platform.ai, self._platform.models.roles).with_id("title")
+        said = "\n\n".join(f"{each.role}: {excerpt(each.text, _SHOWN)}" for each in conversation.entries[:4])
+        try:
+            told = await ai.with_system_prompt(_INSTRUCTIONS).generate_text(said)
+            if title := excerpt(one_line(told).strip("\"'“” .#*"), _LONGEST):
+                await self._conversations.change(
+                    conversation, lambda record: record._replace(title=title) if record.title == words else record
+                )
+        except GoalportError as error:
+            _log.info("Conversation %s keeps the title %r: %s", conversation.id, words, error)
+
+    async def _save_context(self, process: AgentProcess) -> None:
+        """Save what a process knows besides what its context held: not messages, front ends, states and triggers.
+
+        What others have saved meanwhile stays. Objects that cannot be written are not saved, and the log says so.
+        Nothing happens without a context, or if it is shared by a scope that the caller lacks. Raises `StoreError`.
+        """
+        context_id, scope = process.options.context_id, process.options.context_scope
+        if not context_id or not Context(context_id, process.caller, scope=scope).open_to(process.caller):
+            return
+
+        async def found() -> Context:
+            known = await self._platform.contexts.find(context_id, process.caller, scope=scope)
+            return known or Context(context_id, process.caller, scope=scope)
+
+        async def save(news: Sequence[tuple[str, object]]) -> None:
+            context = await found()
+            for name, value in news:
+                context.bind(name, value) if name else context.add(value)
+            await self._platform.contexts.save(context)
+
+        held = await found()
+        news = _news(process, [*held.objects, *held.names.values()])
+        try:
+            if news:
+                await save(news)
+        except Unstorable:
+            for each in news:  # others may be writable
+                try:
+                    await save([each])
+                except Unstorable as error:
+                    told = "Context %s does not get what process %s knows: %s"
+                    _log.warning(told, context_id, process.id, error)
 
     async def close(self) -> None:
         """End the work beside the conversations."""
@@ -100,79 +156,6 @@ class ConversationTurns:
             await self._conversations.append(conversation, replace(added, id=message_id))
             return message
         return sent.message if isinstance(sent.message, AssistantMessage) else message
-
-
-_log = logging.getLogger(__name__)
-_LONGEST: Final = 60
-"""The most characters of a title."""
-_SHOWN: Final = 2_000
-"""The most characters of a message that the model is shown."""
-_INSTRUCTIONS: Final = (
-    "You name conversations. Write a title of at most six words for the one below, in its language, without quotes and"
-    " without a full stop. Write only the title."
-)
-
-
-def first_words(entries: Sequence[ConversationMessage]) -> str:
-    """The beginning of what a person said first, in one line; empty as long as nobody was answered."""
-    if not any(each.role == "assistant" for each in entries):
-        return ""
-    first = next((each.text for each in entries if each.role == "user" and each.text.strip()), "")
-    return excerpt(one_line(first), _LONGEST)
-
-
-async def better_title(conversation: Conversation, instead_of: str, conversations: Conversations, ai: Ai) -> None:
-    """Let a model find a title, which takes the place of one that was made of words. A failure is only logged."""
-    said = "\n\n".join(f"{each.role}: {excerpt(each.text, _SHOWN)}" for each in conversation.entries[:4])
-    try:
-        told = await ai.with_id("title").with_system_prompt(_INSTRUCTIONS).generate_text(said)
-        title = excerpt(one_line(told).strip("\"'“” .#*"), _LONGEST)
-        if title:
-            await conversations.change(
-                conversation, lambda record: record._replace(title=title) if record.title == instead_of else record
-            )
-    except GoalportError as error:
-        _log.info("Conversation %s keeps the title %r: %s", conversation.id, instead_of, error)
-
-
-_OF_CONVERSATIONS: Final = (Conversation, FrontEnd, UserMessage, AssistantMessage, SystemMessage, ToolReply)
-
-
-async def save_context(process: AgentProcess, contexts: ContextRepository) -> None:
-    """Save what a process knows besides what its context held: not messages, front ends, states and triggers.
-
-    What others have saved meanwhile stays. Objects that cannot be written are not saved, and the log says so. Nothing
-    happens without a context, or if it is shared by a scope that the caller lacks. Raises `StoreError`.
-    """
-    options = process.options
-
-    def empty() -> Context:
-        return Context(options.context_id, process.caller, scope=options.context_scope)
-
-    if not options.context_id or not empty().open_to(process.caller):
-        return
-
-    async def found() -> Context:
-        return await contexts.find(options.context_id, process.caller, scope=options.context_scope) or empty()
-
-    async def save(news: Sequence[tuple[str, object]]) -> None:
-        context = await found()
-        for name, value in news:
-            context.bind(name, value) if name else context.add(value)
-        await contexts.save(context)
-
-    held = await found()
-    news = _news(process, [*held.objects, *held.names.values()])
-    try:
-        if news:
-            await save(news)
-    except Unstorable:
-        for each in news:  # others may be writable
-            try:
-                await save([each])
-            except Unstorable as error:
-                told = "Context %s does not get what process %s knows: %s"
-                _log.warning(told, options.context_id, process.id, error)
 
 
 def _news(process: AgentProcess, known: list[object]) -> list[tuple[str, object]]:
