@@ -392,7 +392,7 @@ def trust_skills(*folders: Path, yes: Unasked = False, workspace: WorkspaceFolde
     settings = load_settings(workspace_root(workspace))
     found: list[Skill] = []
     for folder in folders:
-        within = [scanned(folder)[0]] if (folder / SKILL_FILE).is_file() else [*skills_in(folder)]
+        within = [scanned(folder)] if (folder / SKILL_FILE).is_file() else [*skills_in(folder)]
         if not within:
             raise DocumentError(f"Expected a {SKILL_FILE} in {folder} or in a folder in there, but there is none.")
         found += within

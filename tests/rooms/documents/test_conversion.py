@@ -49,7 +49,7 @@ async def test_a_child_that_fails_costs_one_file(data: bytes, reason: str) -> No
     with pytest.raises(UnreadableDocument, match=f"^a.pdf cannot be read: .*{reason}"):
         await conversion.convert(data, PDF, "a.pdf")
     if data != b"hang":
-        assert (await conversion.convert(b"fine", PDF, "a.pdf")).markdown == "ok"
+        assert (await conversion.convert(b"fine", PDF, "a.pdf")).text == "ok"
 
 
 async def test_a_conversion_that_nobody_waits_for_is_ended_at_once() -> None:
@@ -57,7 +57,7 @@ async def test_a_conversion_that_nobody_waits_for_is_ended_at_once() -> None:
     with anyio.fail_after(60):
         with anyio.move_on_after(0.2):
             await conversion.convert(b"hang", PDF, "a.pdf")
-        assert (await conversion.convert(b"fine", PDF, "a.pdf")).markdown == "ok"
+        assert (await conversion.convert(b"fine", PDF, "a.pdf")).text == "ok"
 
 
 async def test_the_child_sees_no_secrets_of_its_parent_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

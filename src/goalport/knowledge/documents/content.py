@@ -7,7 +7,6 @@ its format has found in it; plain text has none.
 
 import codecs
 import csv
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,11 +36,6 @@ class ReadingLimits:
     """For making Markdown of a file that is neither text nor a web page."""
     conversion_memory: int = 1_000_000_000
     """In bytes, of the child process that does so. It starts with about half of that reserved and a tenth in use."""
-
-    def for_child(self) -> dict[str, int]:
-        """The same for the child process."""
-        seconds = math.ceil(self.conversion_seconds)
-        return {"seconds": seconds, "memory": self.conversion_memory, "text": self.max_characters}
 
 
 _ID_LENGTH: Final = 16
@@ -254,17 +248,14 @@ def document_of(
         # What stands before it, as pictures do, belongs to one text with what follows.
         start = start if text[start : heading.start].strip() else heading.end
     root_id = element_id(uri)
-    children = _Sections(uri, text, known).all(title, root_id, start)
     return NavigableDocument(
-        id=root_id, uri=uri, title=title, text=text, children=children, metadata=dict(metadata or {})
+        id=root_id,
+        uri=uri,
+        title=title,
+        text=text,
+        children=_sections(uri, text, known, _Place(root_id, (title,)), start),
+        metadata=dict(metadata or {}),
     )
-
-
-def title_from(uri: str) -> str:
-    """The name of the file in a URI, without its suffix; of a site, its host."""
-    parts = urlsplit(uri)
-    name = unquote(parts.path).rstrip("/").rpartition("/")[2]
-    return one_line(name.rpartition(".")[0] or name or parts.netloc or uri)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,51 +267,52 @@ class _Place:
     places: tuple[int | str, ...] = ()
 
 
-class _Sections:
+def _sections(uri: str, text: str, headings: Sequence[Heading], root: _Place, start: int) -> tuple[Section, ...]:
     """The sections of a document, made from its headings one after the other."""
+    after = 0
+    """The number of the next heading."""
 
-    def __init__(self, uri: str, text: str, headings: list[Heading]) -> None:
-        self._uri = uri
-        self._text = text
-        self._headings = headings
-        self._next = 0
+    def leaf(own: _Place, parent: _Place, start: int, until: int | None = None) -> LeafSection:
+        """The text from a place to the next heading. In a container it has the title, and an id of its own."""
+        if until is None:
+            until = headings[after].start if after < len(headings) else len(text)
+        written = text[start:until]
+        start += len(written) - len(written.lstrip())
+        id_ = element_id(uri, *own.places, "") if own is parent else own.id
+        title = own.path[-1]
+        return LeafSection(id=id_, title=title, parent_id=parent.id, path=own.path, text=written.strip(), start=start)
 
-    def all(self, title: str, root_id: str, start: int) -> tuple[Section, ...]:
-        root = _Place(root_id, (title,))
-        before = self._leaf(root, root, start)
-        sections = self._below(root, level=0)
-        return (before, *sections) if before.text else sections
-
-    def _below(self, place: _Place, level: int) -> tuple[Section, ...]:
+    def below(place: _Place, level: int) -> tuple[Section, ...]:
         """The sections whose headings come next and are deeper than a level."""
-        titles = Counter[str]()
-        found: list[Section] = []
-        while self._next < len(self._headings) and self._headings[self._next].level > level:
-            heading = self._headings[self._next]
-            self._next += 1
+        nonlocal after
+        titles, found = Counter[str](), list[Section]()
+        while after < len(headings) and headings[after].level > level:
+            heading = headings[after]
+            after += 1
             title = heading.title or place.path[-1]
             titles[title] += 1
             places = (*place.places, title, titles[title])
-            own = _Place(element_id(self._uri, *places), (*place.path, title), places)
-            text = self._leaf(own, place, heading.end)
-            children = self._below(own, heading.level)
-            if not children:
-                found.append(text)
-                continue
-            if text.text:
-                children = (self._leaf(own, own, heading.end, until=text.end), *children)
-            found.append(ContainerSection(id=own.id, title=title, parent_id=place.id, path=own.path, children=children))
+            own = _Place(element_id(uri, *places), (*place.path, title), places)
+            before = leaf(own, place, heading.end)
+            if children := below(own, heading.level):
+                if before.text:
+                    children = (leaf(own, own, heading.end, until=before.end), *children)
+                found.append(
+                    ContainerSection(id=own.id, title=title, parent_id=place.id, path=own.path, children=children)
+                )
+            else:
+                found.append(before)
         return tuple(found)
 
-    def _leaf(self, own: _Place, parent: _Place, start: int, until: int | None = None) -> LeafSection:
-        """The text from a place to the next heading. In a container it has the title, and an id of its own."""
-        if until is None:
-            until = self._headings[self._next].start if self._next < len(self._headings) else len(self._text)
-        written = self._text[start:until]
-        text = written.strip()
-        start += len(written) - len(written.lstrip())
-        id_ = element_id(self._uri, *own.places, "") if own is parent else own.id
-        return LeafSection(id=id_, title=own.path[-1], parent_id=parent.id, path=own.path, text=text, start=start)
+    before = leaf(root, root, start)
+    return (before, *below(root, 0)) if before.text else below(root, 0)
+
+
+def title_from(uri: str) -> str:
+    """The name of the file in a URI, without its suffix; of a site, its host."""
+    parts = urlsplit(uri)
+    name = unquote(parts.path).rstrip("/").rpartition("/")[2]
+    return one_line(name.rpartition(".")[0] or name or parts.netloc or uri)
 
 
 _FENCE: Final = re.compile("`{3,}")
@@ -363,11 +355,12 @@ class Outline:
 
     def paragraph(self) -> None:
         """What follows is another paragraph."""
-        self._break(1 if self._marker else 2)
+        self.line_break(1 if self._marker else 2)
 
-    def line_break(self) -> None:
+    def line_break(self, lines: int = 1) -> None:
         """What follows is in another line."""
-        self._break(1)
+        self._breaks = max(self._breaks, lines)
+        self._space = False
 
     def heading(self, level: int, title: str) -> None:
         if title := one_line(title, _LONGEST_TITLE):
@@ -387,11 +380,11 @@ class Outline:
         self._block("\n".join(f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *others)))
 
     def list_begins(self, *, numbered: bool) -> None:
-        self._break(1 if self._lists else 2)
+        self.line_break(1 if self._lists else 2)
         self._lists.append(0 if numbered else None)
 
     def list_item(self) -> None:
-        self._break(1)
+        self.line_break(1)
         number = self._lists[-1] if self._lists else None
         if number is None:
             self._marker = "- "
@@ -403,11 +396,7 @@ class Outline:
         if self._lists:
             self._lists.pop()
         self._marker = ""
-        self._break(1 if self._lists else 2)
-
-    def _break(self, lines: int) -> None:
-        self._breaks = max(self._breaks, lines)
-        self._space = False
+        self.line_break(1 if self._lists else 2)
 
     def _block(self, written: str) -> int:
         """Write lines that nothing stands before, not even the mark of a list's item; the place where they begin."""

@@ -11,13 +11,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 import anyio
 from anyio import to_thread
-from pydantic import JsonValue, TypeAdapter
+from pydantic import TypeAdapter
 
 from goalport.base.errors import UnreadableDocument
 from goalport.base.words import counted, one_line
@@ -37,18 +38,13 @@ _MISSING: Final = "reading such files needs a library that is not installed: pip
 class Converted:
     """What a conversion gives: Markdown, and what the file says of itself, such as its title and author."""
 
-    markdown: str = ""
-    metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
     text: str = ""
-    metadata: dict[str, str] = field(default_factory=dict[str, str])
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     error: str = ""
+    """Why there is no text; empty: there is."""
 
 
-_ANSWER: Final = TypeAdapter(_Answer)
+_ANSWER: Final = TypeAdapter(Converted)
 
 
 class Conversion:
@@ -64,30 +60,38 @@ class Conversion:
         if not self._program and find_spec("kreuzberg") is None:
             raise UnreadableDocument(uri, _MISSING)
         async with self._turn:
+            folder = TemporaryDirectory(prefix="goalport-conversion-", ignore_cleanup_errors=True)
             # What the library writes down while it works goes with the folder.
-            folder = await to_thread.run_sync(_folder_with, data)
             try:
+                await to_thread.run_sync(Path(folder.name, "document").write_bytes, data)
                 answer = await self._answer(Path(folder.name), media_type, uri)
             finally:
                 with anyio.CancelScope(shield=True):
                     await to_thread.run_sync(folder.cleanup)
-        if answer.error:
-            if "password" in answer.error.lower() or "encrypted" in answer.error.lower():
-                raise UnreadableDocument(uri, "it is protected by a password")
-            # The library's own errors hold their message twice.
-            error = one_line(answer.error, _LONGEST_REASON).removeprefix("ParsingError: ")
-            reason = ": ".join(dict.fromkeys(error.split(": ")))
-            is_said = reason.startswith("its ")
-            raise UnreadableDocument(uri, reason if is_said else f"it is damaged, or in no known format ({reason})")
-        return Converted(answer.text, {name: one_line(each) for name, each in answer.metadata.items()})
+        if not answer.error:
+            return Converted(answer.text, {name: one_line(each) for name, each in answer.metadata.items()})
+        if "password" in answer.error.lower() or "encrypted" in answer.error.lower():
+            raise UnreadableDocument(uri, "it is protected by a password")
+        # The library's own errors hold their message twice.
+        error = one_line(answer.error, _LONGEST_REASON).removeprefix("ParsingError: ")
+        reason = ": ".join(dict.fromkeys(error.split(": ")))
+        is_said = reason.startswith("its ")
+        raise UnreadableDocument(uri, reason if is_said else f"it is damaged, or in no known format ({reason})")
 
-    async def _answer(self, folder: Path, media_type: str, uri: str) -> _Answer:
+    async def _answer(self, folder: Path, media_type: str, uri: str) -> Converted:
+        limits, status = self._limits, None
+        seconds, longest = limits.conversion_seconds, limits.max_characters
+        told = {"seconds": ceil(seconds), "memory": limits.conversion_memory, "text": longest, "media_type": media_type}
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        seconds, status = self._limits.conversion_seconds, None
+
+        def read() -> Converted:
+            with (folder / "answer.json").open("rb") as file:
+                return _ANSWER.validate_json(file.read(_BYTES_PER_CHARACTER * longest + _LONGEST_METADATA))
+
         try:
             with anyio.fail_after(seconds):
                 child = await anyio.run_process(
-                    [*(self._program or _PROGRAM), json.dumps({**self._limits.for_child(), "media_type": media_type})],
+                    [*(self._program or _PROGRAM), json.dumps(told)],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
@@ -97,7 +101,7 @@ class Conversion:
                     env={**environment, **dict.fromkeys(("TMPDIR", "TEMP", "TMP", "HOME"), str(folder))},
                 )
             status = child.returncode
-            return await to_thread.run_sync(self._read, folder / "answer.json")
+            return await to_thread.run_sync(read)
         except TimeoutError:
             reason = f"its conversion took longer than {counted(round(seconds), 'second')}"
         except OSError:
@@ -105,14 +109,3 @@ class Conversion:
         except ValueError:
             reason = "the program that converts it answered what makes no sense"
         raise UnreadableDocument(uri, reason)
-
-    def _read(self, answer: Path) -> _Answer:
-        most = _BYTES_PER_CHARACTER * self._limits.max_characters + _LONGEST_METADATA
-        with answer.open("rb") as file:
-            return _ANSWER.validate_json(file.read(most))
-
-
-def _folder_with(data: bytes) -> TemporaryDirectory[str]:
-    folder = TemporaryDirectory(prefix="goalport-conversion-", ignore_cleanup_errors=True)
-    Path(folder.name, "document").write_bytes(data)
-    return folder

@@ -21,6 +21,10 @@ from goalport.base.errors import DocumentError
 from goalport.base.words import cleaned, counted, folded, one_line
 
 _WRITTEN: Final = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,6})?)\s*(?P<unit>[smhd]?)")
+_PROBED: Final = 8_192
+"""Bytes at the beginning of a file that are looked at to tell whether it is text."""
+_LINE: Final = 300
+"""Characters of a line that was found."""
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
@@ -80,12 +84,6 @@ class Freshness:
     def note_failure(self) -> None:
         """Note that it could not be read now."""
         self._due = monotonic() + min(self.retry_seconds, self.policy.seconds or self.retry_seconds)
-
-
-_PROBED: Final = 8_192
-"""Bytes at the beginning of a file that are looked at to tell whether it is text."""
-_LINE: Final = 300
-"""Characters of a line that was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +189,7 @@ class Folder:
 
     def lines_with(self, words: str, pattern: str = "*") -> Iterator[FoundLine]:
         """The lines of files that have each of these words in them, in any case, by path and number."""
-        wanted = folded(words).split()
-        left = self.limits.searched_bytes
-        root = self.root.resolve()
+        wanted, root, left = folded(words).split(), self.root.resolve(), self.limits.searched_bytes
         for path in self.files(pattern) if wanted else ():
             place = self._inside(path, root)
             if place is None:  # it went meanwhile
@@ -206,11 +202,10 @@ class Folder:
             if left < 0:
                 return
             whole = folded(text)
-            if all(each in whole for each in wanted):
-                for number, line in enumerate(text.split("\n"), start=1):
-                    plain = folded(line)
-                    if all(each in plain for each in wanted):
-                        yield FoundLine(path, number, one_line(line, _LINE))
+            for number, line in enumerate(text.split("\n") if all(each in whole for each in wanted) else (), start=1):
+                plain = folded(line)
+                if all(each in plain for each in wanted):
+                    yield FoundLine(path, number, one_line(line, _LINE))
 
     def _inside(self, path: str, resolved: Path | None = None) -> Path | None:
         """What a path leads to, if that is in the folder. `resolved` is the root, where it is resolved already."""

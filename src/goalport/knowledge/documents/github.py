@@ -18,7 +18,7 @@ from hashlib import sha256
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import IO, Final, Self, cast
+from typing import IO, Final, NamedTuple, Self, cast
 from urllib.parse import quote, unquote, urlsplit
 
 from anyio import to_thread
@@ -105,6 +105,11 @@ class GitHubCopy:
     """The folder that the place names, on this machine."""
 
 
+class _Pin(NamedTuple):
+    commit: str
+    content_hash: str
+
+
 @dataclass(frozen=True, slots=True)
 class GitHubArchives:
     """Copies of repositories in a folder: `await GitHubArchives(folder).get(GitHubPlace("octocat", "Hello-World"))`."""
@@ -123,14 +128,14 @@ class GitHubArchives:
         have. Raises `DocumentError`, also when the content is another than the pinned one.
         """
         pin = None if update else await to_thread.run_sync(self._pinned, place)
-        if pin is not None and (found := await to_thread.run_sync(self._kept, place, pin)) is not None:
-            return _as_expected(found, expected)
+        if pin is not None and await to_thread.run_sync(self._is_kept, place, pin):
+            return _copy(place, pin, self._files(place, pin.commit), expected)
         ref = quote(place.ref if pin is None else pin.commit)
         page = await self.fetcher.fetch(f"{self.base}/{place.owner}/{place.repository}/archive/{ref}.tar.gz")
         return await to_thread.run_sync(self._take, place, page.content, pin, expected)
 
-    def _take(self, place: GitHubPlace, data: bytes, pin: "_Pin | None", expected: str) -> GitHubCopy:
-        """Unpack an archive, check it, and only then keep it."""
+    def _take(self, place: GitHubPlace, data: bytes, pin: _Pin | None, expected: str) -> GitHubCopy:
+        """Unpack an archive, check it, and only then keep and pin it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.folder, prefix=".new-") as made:
             files = Path(made) / "files"
@@ -142,42 +147,37 @@ class GitHubArchives:
                     f"{place} is not what was pinned: {found.commit} with {found.content_hash}, not {pin.commit} with "
                     f"{pin.content_hash}. Look at it, and update the pin where the new content is wanted."
                 )
-            _as_expected(self._copy(place, found, files), expected)
+            _copy(place, found, files, expected)
             kept = self._files(place, found.commit)
             kept.parent.mkdir(parents=True, exist_ok=True)
             with _KEEPING:
-                if self._kept(place, found) is None:
+                if not self._is_kept(place, found):
                     shutil.rmtree(kept, ignore_errors=True)
                     try:
                         files.replace(kept)
                     except OSError:
-                        if self._kept(place, found) is None:  # another program has not been faster
+                        if not self._is_kept(place, found):  # another program has not been faster
                             raise
         path = self._pin_file(place)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump({"ref": place.ref, "commit": found.commit, "hash": found.content_hash}, file, indent=2)
         Path(name).replace(path)
-        return self._copy(place, found, self._files(place, found.commit))
+        return _copy(place, found, kept, expected)
 
-    def _kept(self, place: GitHubPlace, pin: "_Pin") -> GitHubCopy | None:
-        """The copy that is here, unless somebody has changed it since."""
+    def _is_kept(self, place: GitHubPlace, pin: _Pin) -> bool:
+        """Whether the copy is here, and nobody has changed it since."""
         files = self._files(place, pin.commit)
-        if not files.is_dir() or _hash_of(files) != pin.content_hash:
-            return None
-        return self._copy(place, pin, files)
+        return files.is_dir() and _hash_of(files) == pin.content_hash
 
-    def _copy(self, place: GitHubPlace, pin: "_Pin", files: Path) -> GitHubCopy:
-        steps = PurePosixPath(place.path).parts
-        folder = files.joinpath(*steps)
-        if ".." in steps or place.path.startswith("/") or not folder.is_dir():
-            raise DocumentError(f"There is no folder {one_line(place.path)!r} in {place}.")
-        return GitHubCopy(place, pin.commit, pin.content_hash, folder)
+    def _files(self, place: GitHubPlace, name: str) -> Path:
+        return self.folder / place.owner.lower() / place.repository.lower() / name
 
-    def _files(self, place: GitHubPlace, commit: str) -> Path:
-        return self.folder / place.owner.lower() / place.repository.lower() / commit
+    def _pin_file(self, place: GitHubPlace) -> Path:
+        """Each branch has a file of its own, so that programs that pin several at a time do not disturb each other."""
+        return self._files(place, f"pin-{sha256(place.ref.encode()).hexdigest()[:16]}.json")
 
-    def _pinned(self, place: GitHubPlace) -> "_Pin | None":
+    def _pinned(self, place: GitHubPlace) -> _Pin | None:
         path = self._pin_file(place)
         try:
             found = cast("dict[str, str]", json.loads(path.read_text("utf-8")))
@@ -189,45 +189,18 @@ class GitHubArchives:
                 f"The pin of {place} in {path} cannot be read ({type(error).__name__}). Remove the file to pin it anew."
             ) from error
 
-    def _pin_file(self, place: GitHubPlace) -> Path:
-        """Each branch has a file of its own, so that programs that pin several at a time do not disturb each other."""
-        return self._files(place, f"pin-{sha256(place.ref.encode()).hexdigest()[:16]}.json")
 
-
-@dataclass(frozen=True, slots=True)
-class _Pin:
-    commit: str
-    content_hash: str
-
-
-def _as_expected(copy: GitHubCopy, expected: str) -> GitHubCopy:
-    if expected and expected not in {copy.commit, copy.content_hash}:
+def _copy(place: GitHubPlace, pin: _Pin, files: Path, expected: str) -> GitHubCopy:
+    """The copy in a folder. Raises `DocumentError` if it is not the expected one, or lacks the folder of the place."""
+    steps = PurePosixPath(place.path).parts
+    folder = files.joinpath(*steps)
+    if ".." in steps or place.path.startswith("/") or not folder.is_dir():
+        raise DocumentError(f"There is no folder {one_line(place.path)!r} in {place}.")
+    if expected and expected not in pin:
         raise DocumentError(
-            f"{copy.place} is at the commit {copy.commit} with the content {copy.content_hash}, not at {expected}."
+            f"{place} is at the commit {pin.commit} with the content {pin.content_hash}, not at {expected}."
         )
-    return copy
-
-
-def _unpacked(place: GitHubPlace, data: bytes, target: Path, limits: ArchiveLimits) -> _Pin:
-    """Unpack an archive; what it can be pinned by."""
-    try:
-        with tarfile.open(fileobj=_Unzipped(data, limits.total_bytes), mode="r|") as archive:
-            commit = _commit_of(archive)
-            _extract(archive, target, limits)
-        return _Pin(commit, _hash_of(target))
-    except (OSError, EOFError, zlib.error, tarfile.TarError, ValueError) as error:
-        raise DocumentError(
-            f"The archive of {place} cannot be unpacked: {one_line(str(error)).rstrip('.')}."
-        ) from error
-    except DocumentError as error:
-        raise DocumentError(f"The archive of {place} is not taken: {error}") from error
-
-
-def _commit_of(archive: tarfile.TarFile) -> str:
-    commit = archive.pax_headers.get("comment", "")
-    if not _COMMIT.fullmatch(commit):
-        raise DocumentError("It does not say which commit it holds.")
-    return commit
+    return GitHubCopy(place, *pin, folder)
 
 
 class _Unzipped(BytesIO):
@@ -246,11 +219,28 @@ class _Unzipped(BytesIO):
         return found
 
 
-def _extract(archive: tarfile.TarFile, target: Path, limits: ArchiveLimits) -> None:
-    """Write the files, without the folder in which archives have them all. Links are left out: they could lead out.
+def _unpacked(place: GitHubPlace, data: bytes, target: Path, limits: ArchiveLimits) -> _Pin:
+    """Unpack an archive; what it can be pinned by."""
+    try:
+        with tarfile.open(fileobj=_Unzipped(data, limits.total_bytes), mode="r|") as archive:
+            commit = _extracted(archive, target, limits)
+        return _Pin(commit, _hash_of(target))
+    except (OSError, EOFError, zlib.error, tarfile.TarError, ValueError) as error:
+        why = one_line(str(error)).rstrip(".")
+        raise DocumentError(f"The archive of {place} cannot be unpacked: {why}.") from error
+    except DocumentError as error:
+        raise DocumentError(f"The archive of {place} is not taken: {error}") from error
 
-    The filters of `tarfile` are not there in Python 3.11.2, which Debian 12 has.
+
+def _extracted(archive: tarfile.TarFile, target: Path, limits: ArchiveLimits) -> str:
+    """Write the files, without the folder in which archives have them all; the commit that the archive holds.
+
+    Links are left out: they could lead out. The filters of `tarfile` are not there in Python 3.11.2, which Debian 12
+    has.
     """
+    commit = archive.pax_headers.get("comment", "")
+    if not _COMMIT.fullmatch(commit):
+        raise DocumentError("It does not say which commit it holds.")
     target.mkdir()
     for number, member in enumerate(archive, start=1):
         name = member.name.partition("/")[2]
@@ -267,6 +257,7 @@ def _extract(archive: tarfile.TarFile, target: Path, limits: ArchiveLimits) -> N
         file.parent.mkdir(parents=True, exist_ok=True)
         with cast("IO[bytes]", archive.extractfile(member)) as content, file.open("xb") as written:
             shutil.copyfileobj(content, written)
+    return commit
 
 
 def _hash_of(folder: Path) -> str:

@@ -132,7 +132,6 @@ _READERS: Final[Mapping[str, Callable[..., NavigableDocument]]] = {
     CSV: read_values,
     PLAIN_TEXT: read_plain_text,
 }
-
 _LINE_ENDS: Final = "\n\r\v\f\x85\u2028\u2029"
 
 
@@ -158,15 +157,13 @@ class DocumentReader:
         with suppress(ValueError):
             said["Content-Type"] = " ".join((media_type or "").split())
         kind = (media_type or "").partition(";")[0].strip().lower() if said.keys() else ""
-        charset = said.get_content_charset()
-        if len(data) > self._limits.max_bytes:
-            raise UnreadableDocument(uri, _too_large(len(data), self._limits.max_bytes))
-        document = await to_thread.run_sync(self._read, data, uri, kind, charset)
+        self._check(uri, len(data), self._limits.max_bytes, "bytes")
+        document = await to_thread.run_sync(self._read, data, uri, kind, said.get_content_charset())
         if isinstance(document, NavigableDocument):
             return document
         converted = await self._conversion.convert(data, document, uri)
-        metadata = {**converted.metadata, "media_type": document}
-        return await to_thread.run_sync(self._read_markdown, converted.markdown, uri, metadata)
+        known: dict[str, JsonValue] = {**converted.metadata, "media_type": document}
+        return await to_thread.run_sync(self._document, read_markdown, converted.text, uri, known)
 
     async def read_file(self, path: Path, uri: str | None = None) -> NavigableDocument:
         """The document in a file. Its URI is that of the file, if no other is given."""
@@ -179,8 +176,7 @@ class DocumentReader:
             status = path.stat()
             if not stat.S_ISREG(status.st_mode):
                 raise UnreadableDocument(str(path), "it is a folder" if path.is_dir() else "it is no file")
-            if status.st_size > self._limits.max_bytes:
-                raise UnreadableDocument(str(path), _too_large(status.st_size, self._limits.max_bytes))
+            self._check(str(path), status.st_size, self._limits.max_bytes, "bytes")
             with path.open("rb") as file:
                 return file.read(self._limits.max_bytes + 1)
         except (OSError, ValueError) as error:
@@ -195,35 +191,28 @@ class DocumentReader:
             text = decoded(data, charset or (html_charset(data) if known == HTML else None))
         except ValueError as problem:
             raise UnreadableDocument(uri, str(problem)) from None
-        if len(text) > (most := self._limits.max_characters):
-            raise UnreadableDocument(uri, f"it has {len(text):,} characters, and at most {most:,} are read")
-        self._check_lines(text.count("<") if known == HTML else _lines(text), uri)
-        document = _READERS[known](text, uri, metadata={"media_type": known})
-        self._check_lines(_lines(document.text), uri)
-        return _with_text(document)
+        self._check(uri, len(text), self._limits.max_characters, "characters")
+        return self._document(_READERS[known], text, uri, {"media_type": known})
 
-    def _check_lines(self, lines: int, uri: str) -> None:
-        """Raises UnreadableDocument for more lines, or elements of a web page, than are read."""
-        if lines > (most := self._limits.max_lines):
-            raise UnreadableDocument(uri, f"it has {lines:,} lines or elements, and at most {most:,} are read")
+    def _document(
+        self, reader: Callable[..., NavigableDocument], text: str, uri: str, metadata: dict[str, JsonValue]
+    ) -> NavigableDocument:
+        """What a reader makes of a text, if there is something in it, and no more than is read."""
+        most, what = self._limits.max_lines, "lines or elements"
+        self._check(uri, text.count("<") if reader is read_html else _lines(text), most, what)
+        title = metadata.pop("title", None)
+        document = reader(text, uri, title=title, metadata=metadata)
+        self._check(uri, _lines(document.text), most, what)
+        if not document.text.strip():
+            raise UnreadableDocument(document.uri, "it has no text (what is in pictures is not read)")
+        return document
 
-    def _read_markdown(self, text: str, uri: str, metadata: Mapping[str, JsonValue]) -> NavigableDocument:
-        self._check_lines(_lines(text), uri)
-        title = metadata.get("title")
-        known = {name: value for name, value in metadata.items() if name != "title"}
-        return _with_text(read_markdown(text, uri, title=title if isinstance(title, str) else None, metadata=known))
+    def _check(self, uri: str, size: int, most: int, what: str) -> None:
+        """Raises UnreadableDocument for what is larger than what is read."""
+        if size > most:
+            raise UnreadableDocument(uri, f"it has {size:,} {what}, and at most {most:,} are read")
 
 
 def _lines(text: str) -> int:
     """The number of line ends, of which two characters may be one."""
     return sum(map(text.count, _LINE_ENDS)) - text.count("\r\n")
-
-
-def _with_text(document: NavigableDocument) -> NavigableDocument:
-    if not document.text.strip():
-        raise UnreadableDocument(document.uri, "it has no text (what is in pictures is not read)")
-    return document
-
-
-def _too_large(size: int, most: int) -> str:
-    return f"it has {size:,} bytes, and at most {most:,} are read"

@@ -94,27 +94,31 @@ class PublishedDocuments:
         read = await reader.read_section(unquote(place["id"]), filter=self.filter, caller=self.caller or caller)
         if read is None:
             return None
-        pages = list(_pages("\n\n".join(_blocks(read.leaves))))
+        text, pages = _markdown(read.leaves), list[str]()
+        while len(text) > _PAGE:  # cut between lines where there are some
+            line = text.rfind("\n", _PAGE // 2, _PAGE)
+            end = _PAGE if line < 0 else line + 1
+            pages.append(text[:end])
+            text = text[end:]
+        pages.append(text)
         number = int(place["page"] or 1)
         if not 1 <= number <= len(pages):
             raise BadInput(f"It has the pages 1 to {len(pages)}.")
-        text = visible(pages[number - 1])
+        shown = visible(pages[number - 1])
         if number < len(pages):
             more = f"{self.namespace}{place['id']}?page={number + 1}"
-            text = f"{text}\n\n(This is page {number} of {len(pages)}. The next is at {more})"
+            shown = f"{shown}\n\n(This is page {number} of {len(pages)}. The next is at {more})"
         meta = {"goalport/page": number, "goalport/pages": len(pages)} if len(pages) > 1 else {}
-        return ReadResource(content=text, media_type=_MARKDOWN, meta=meta)
+        return ReadResource(content=shown, media_type=_MARKDOWN, meta=meta)
 
     async def complete(self, variable: str, typed: str, given: Mapping[str, str], caller: Caller, /) -> Sequence[str]:
         """The ids of documents that begin with what was typed, or have it in their title or address."""
         wanted, found, after = typed.casefold(), list[str](), ""
         while variable == "id" and len(found) <= _COMPLETED:
             roots = await self._documents(caller, _LOOKED_AT, after)
-            found += [
-                each.id
-                for each in roots
-                if each.id.startswith(wanted) or wanted in f"{each.title}\n{each.uri}".casefold()
-            ]
+            for each in roots:
+                if each.id.startswith(wanted) or wanted in f"{each.title}\n{each.uri}".casefold():
+                    found.append(each.id)
             if len(roots) < _LOOKED_AT:
                 break
             after = roots[-1].uri
@@ -128,29 +132,21 @@ class PublishedDocuments:
     async def _documents(self, caller: Caller, limit: int, after: str = "") -> Sequence[ContentRoot]:
         if self._reader is None:
             return ()
-        return await self._reader.list_documents(
-            limit=limit, after=after, filter=self.filter, caller=self.caller or caller
-        )
+        whose = self.caller or caller
+        return await self._reader.list_documents(limit=limit, after=after, filter=self.filter, caller=whose)
 
 
-def _blocks(leaves: Iterable[LeafSection]) -> Iterator[str]:
+def _markdown(leaves: Iterable[LeafSection]) -> str:
     """The texts of sections, below the headings that lead to each."""
-    before: tuple[str, ...] = ()
-    for leaf in leaves:
-        shared = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(before, leaf.path, strict=False))))
-        own = len(leaf.path) - 1  # it gets its heading also if it is called as the section before it
-        for depth in range(min(shared, own), own + 1):
-            yield f"{'#' * min(depth + 1, _DEEPEST)} {one_line(leaf.path[depth])}"
-        yield leaf.text
-        before = leaf.path
 
+    def blocks() -> Iterator[str]:
+        before: tuple[str, ...] = ()
+        for leaf in leaves:
+            shared = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(before, leaf.path, strict=False))))
+            own = len(leaf.path) - 1  # it gets its heading also if it is called as the section before it
+            for depth in range(min(shared, own), own + 1):
+                yield f"{'#' * min(depth + 1, _DEEPEST)} {one_line(leaf.path[depth])}"
+            yield leaf.text
+            before = leaf.path
 
-def _pages(text: str) -> Iterator[str]:
-    """The consecutive parts of a text, cut between lines where there are some."""
-    begin = 0
-    while len(text) - begin > _PAGE:
-        line = text.rfind("\n", begin + _PAGE // 2, begin + _PAGE)
-        end = begin + _PAGE if line < 0 else line + 1
-        yield text[begin:end]
-        begin = end
-    yield text[begin:]
+    return "\n\n".join(blocks())

@@ -16,7 +16,7 @@ from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.errors import BadInput
 from goalport.base.events import SourcesShown
 from goalport.base.words import counted, excerpt, folded, listed, one_line
-from goalport.knowledge.documents import Chunk, ContainerSection, ContentElement, ContentRoot, LeafSection
+from goalport.knowledge.documents import Chunk, ContainerSection, ContentRoot, LeafSection
 from goalport.knowledge.rag.database import leaves_of
 from goalport.knowledge.rag.published import PublishedDocuments, namespace_of, resource_uri
 from goalport.knowledge.rag.search import (
@@ -75,11 +75,6 @@ class Passage:
         return marked_as_data(self.text, self.uri, **known, **score, **resource)
 
 
-def passages_of(results: Iterable[SimilarityResult[Chunk]]) -> list[Passage]:
-    """The passages that a search has found."""
-    return [passage_of(each.match, each.score) for each in results]
-
-
 def passage_of(chunk: Chunk, score: float | None = None) -> Passage:
     return Passage(
         id=chunk.id,
@@ -131,7 +126,6 @@ _TOP_K: Final = Parameter("topK", _Count, "How many results you want at most; 5 
 _NOTHING: Final = (
     "0 results: try other words, fewer of them, or another kind of search before you say that it is not there."
 )
-_HANDLER = Callable[[Mapping[str, Any]], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,13 +269,19 @@ class ToolishRag:
             site.emit(SourcesShown(self.name, tool, query, sources))
         return passages
 
+    def shown(self, tool: str, query: str, found: Sequence[SimilarityResult[Chunk]], /) -> str:
+        """What a model reads of the results of a search."""
+        passages = self.show(tool, query, [passage_of(each.match, each.score) for each in found])
+        return as_text(passages) if passages else _NOTHING
+
     async def with_eager_search_about(self, query: str, *, top_k: int = 5) -> "ToolishRag":
         """A copy whose notes have what is found now, so that the model need not search first.
 
         It is searched by words and meaning if the store can do that, else by meaning, else by words.
         """
         request = TextSimilaritySearchRequest(query=query, top_k=top_k, **self.limits)
-        passages = self.show("eagerSearch", query, passages_of(await find_chunks(self.search_operations, request)))
+        found = await find_chunks(self.search_operations, request)
+        passages = self.show("eagerSearch", query, [passage_of(each.match, each.score) for each in found])
         return replace(self, eager=as_text(passages) if passages else "")
 
     async def for_question(self, question: str, /) -> "ToolishRag":
@@ -293,84 +293,89 @@ class ToolishRag:
 
 def tools_for(operations: SearchOperations, rag: ToolishRag) -> tuple[Tool, ...]:
     """The tools for what a store can do, and no others."""
-    return tuple(
-        tool
+    tools = (
+        (name, *described)
         for protocol, make in _TOOLS.items()
         if supports(operations, protocol)
-        for tool in make(cast("Any", operations), rag)
+        for name, described in make(cast("Any", operations), rag).items()
+    )
+    return tuple(
+        replace(
+            Tool.of(handler, name=name, description=description, parameters=parameters),
+            read_only=True,
+            destructive=False,
+            idempotent=True,
+            open_world=False,
+        )
+        for name, description, parameters, handler in tools
     )
 
 
-def _tool(name: str, description: str, parameters: Sequence[Parameter], handler: _HANDLER) -> Tool:
-    made = Tool.of(handler, name=name, description=description, parameters=parameters)
-    return replace(made, read_only=True, destructive=False, idempotent=True, open_world=False)
+_Handler = Callable[[Mapping[str, Any]], Awaitable[str]]
+_Described = Mapping[str, tuple[str, Sequence[Parameter], _Handler]]
+"""Tools by name: the description, the parameters, and what answers."""
+_Search = Callable[[TextSimilaritySearchRequest, type[Chunk]], Awaitable[Sequence[SimilarityResult[Chunk]]]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """The handler of a search for a query."""
+def _threshold(words: str) -> Parameter:
+    return Parameter("threshold", _Threshold, f"The least {words}", required=False)
 
-    name: str
-    search: Callable[[TextSimilaritySearchRequest, type[Chunk]], Awaitable[Sequence[SimilarityResult[Chunk]]]]
-    rag: ToolishRag
-    threshold: float = 0.0
 
-    async def __call__(self, arguments: Mapping[str, Any]) -> str:
+def _searching(rag: ToolishRag, name: str, search: _Search, threshold: float = 0.0) -> _Handler:
+    """What answers a search for a query."""
+
+    async def answer(arguments: Mapping[str, Any]) -> str:
         given = arguments.get("threshold")
         request = TextSimilaritySearchRequest(
             query=arguments["query"],
             top_k=arguments["topK"],
-            similarity_threshold=self.threshold if given is None else given,
-            **self.rag.limits,
+            similarity_threshold=threshold if given is None else given,
+            **rag.limits,
         )
-        passages = self.rag.show(self.name, request.query, passages_of(await self.search(request, Chunk)))
-        return as_text(passages) if passages else _NOTHING
+        return rag.shown(name, request.query, await search(request, Chunk))
+
+    return answer
 
 
-def _vector(operations: VectorSearch, rag: ToolishRag) -> Sequence[Tool]:
-    words = f"The least similarity of a result, from 0 to 1; leave it out for {_VECTOR_THRESHOLD}."
-    threshold = Parameter("threshold", _Threshold, words, required=False)
+def _vector(operations: VectorSearch, rag: ToolishRag) -> _Described:
+    about = "Find passages by meaning, also where they use other words than the query. Returns the most similar."
     query = Parameter("query", str, "A question, or a sentence as the document may have it.")
-    description = "Find passages by meaning, also where they use other words than the query. Returns the most similar."
-    handler = _Search("vectorSearch", operations.vector_search, rag, _VECTOR_THRESHOLD)
-    return [_tool("vectorSearch", description, [query, _TOP_K, threshold], handler)]
+    least = _threshold(f"similarity of a result, from 0 to 1; leave it out for {_VECTOR_THRESHOLD}.")
+    handler = _searching(rag, "vectorSearch", operations.vector_search, _VECTOR_THRESHOLD)
+    return {"vectorSearch": (about, [query, _TOP_K, least], handler)}
 
 
-def _text(operations: TextSearch, rag: ToolishRag) -> Sequence[Tool]:
+def _text(operations: TextSearch, rag: ToolishRag) -> _Described:
+    about = f"Find passages by the words in them. Returns the best fits first. {operations.lucene_syntax_notes}"
     query = Parameter("query", str, "Words, or a query in the syntax that the description says.")
-    description = f"Find passages by the words in them. Returns the best fits first. {operations.lucene_syntax_notes}"
-    words = "The least score of a result, from 0 to 1; leave it out for all."
-    threshold = Parameter("threshold", _Threshold, words, required=False)
-    handler = _Search("textSearch", operations.text_search, rag)
-    return [_tool("textSearch", description, [query, _TOP_K, threshold], handler)]
+    least = _threshold("score of a result, from 0 to 1; leave it out for all.")
+    return {"textSearch": (about, [query, _TOP_K, least], _searching(rag, "textSearch", operations.text_search))}
 
 
-def _hybrid(operations: HybridSearch, rag: ToolishRag) -> Sequence[Tool]:
-    query = Parameter("query", str, "A question, in the words in which the documents may answer it.")
-    description = (
+def _hybrid(operations: HybridSearch, rag: ToolishRag) -> _Described:
+    about = (
         "Find passages by words and by meaning at once; first comes what both find. The search to begin with when you "
         "do not know the words of the documents."
     )
-    handler = _Search("hybridSearch", operations.hybrid_search, rag)
-    return [_tool("hybridSearch", description, [query, _TOP_K], handler)]
+    query = Parameter("query", str, "A question, in the words in which the documents may answer it.")
+    return {"hybridSearch": (about, [query, _TOP_K], _searching(rag, "hybridSearch", operations.hybrid_search))}
 
 
-def _regex(operations: RegexSearchOperations, rag: ToolishRag) -> Sequence[Tool]:
+def _regex(operations: RegexSearchOperations, rag: ToolishRag) -> _Described:
     async def search(arguments: Mapping[str, Any]) -> str:
         regex = arguments["regex"]
         found = await operations.regex_search(regex, arguments["topK"], Chunk, **rag.limits)
-        passages = rag.show("regexSearch", regex, passages_of(found))
-        return as_text(passages) if passages else _NOTHING
+        return rag.shown("regexSearch", regex, found)
 
-    description = (
+    about = (
         "Find passages in which a regular expression matches, for what has a fixed shape: error codes, identifiers, "
         "dates. Returns the first matches in the order of the documents."
     )
     regex = Parameter("regex", str, r"A regular expression of Python, for example ERR-\d{4}. (?i) ignores case.")
-    return [_tool("regexSearch", description, [regex, _TOP_K], search)]
+    return {"regexSearch": (about, [regex, _TOP_K], search)}
 
 
-def _expander(operations: ResultExpander, rag: ToolishRag) -> Sequence[Tool]:
+def _expander(operations: ResultExpander, rag: ToolishRag) -> _Described:
     async def broaden(arguments: Mapping[str, Any]) -> str:
         element, count = arguments["chunkId"], arguments.get("chunksToAdd") or _NEIGHBOURS
         found = await operations.expand_result(element, ExpansionMethod.SEQUENCE, count, **rag.limits)
@@ -379,53 +384,58 @@ def _expander(operations: ResultExpander, rag: ToolishRag) -> Sequence[Tool]:
         return as_text(passages, "chunk") if passages else "No adjacent chunks found for this section."
 
     async def zoom_out(arguments: Mapping[str, Any]) -> str:
-        element = arguments["id"]
-        found = await operations.expand_result(element, ExpansionMethod.ZOOM_OUT, 1, **rag.limits)
-        passages = rag.show("zoomOut", element, await _around(operations, found, element, rag))
-        return as_text(passages, "section") if passages else "No parent section found."
+        """Of a document, the passages of all its sections are shown."""
+        element, passages = arguments["id"], list[Passage]()
+        for each in await operations.expand_result(element, ExpansionMethod.ZOOM_OUT, 1, **rag.limits):
+            if isinstance(operations, SectionReader):
+                read = await operations.read_section(each.id, **rag.limits)
+                passages = [] if read is None else list(pieces_of(read.leaves, read.uri))
+            if not passages and isinstance(each, LeafSection | ContainerSection):
+                # A store that neither reads sections nor finds chunks by id gives no address.
+                known = operations if isinstance(operations, FinderOperations) else None
+                chunk = await known.find_by_id(element, Chunk, **rag.limits) if known is not None else None
+                passages = list(pieces_of(leaves_of(each), chunk.uri if chunk else ""))
+            if passages:
+                break
+        shown = rag.show("zoomOut", element, passages)
+        return as_text(shown, "section") if shown else "No parent section found."
 
     chunk = Parameter("chunkId", str, "The id of a passage that a search returned.")
-    added = Parameter(
-        "chunksToAdd", _Neighbours, f"How many on either side; leave it out for {_NEIGHBOURS}.", required=False
-    )
+    words = f"How many on either side; leave it out for {_NEIGHBOURS}."
+    added = Parameter("chunksToAdd", _Neighbours, words, required=False)
     element = Parameter("id", str, "The id of a passage or of a section.")
-    return [
-        _tool("broadenChunk", "Read a passage with those before and after it.", [chunk, added], broaden),
-        _tool("zoomOut", "Read the whole section around a passage, or the one around a section.", [element], zoom_out),
-    ]
+    about = "Read the whole section around a passage, or the one around a section."
+    return {
+        "broadenChunk": ("Read a passage with those before and after it.", [chunk, added], broaden),
+        "zoomOut": (about, [element], zoom_out),
+    }
 
 
-async def _around(
-    operations: ResultExpander, found: Sequence[ContentElement], element: str, rag: ToolishRag
-) -> list[Passage]:
-    """The passages of the section around an element; of a document, those of all its sections.
+def _sections(operations: SectionReader, rag: ToolishRag) -> _Described:
+    async def id_of(named: str) -> str:
+        """The id of the document with an address or title, or else what was given. Raises `BadInput` for several."""
+        wanted, after, found = folded(one_line(named)), "", list[ContentRoot]()
+        while roots := await operations.list_documents(limit=_LOOKED_AT, after=after, **rag.limits):
+            for each in roots:
+                if each.uri == named:
+                    return each.id
+                found += [each] if folded(one_line(each.title)) == wanted else []
+            if len(roots) < _LOOKED_AT:
+                break
+            after = roots[-1].uri
+        if len(found) > 1:
+            head = f"{len(found)} documents have this title. Name the address of the one that you mean:"
+            raise BadInput("\n".join([head, *map(_line, found[:_LISTED])]))
+        return found[0].id if found else named
 
-    A store that neither reads sections nor finds chunks by id gives no address.
-    """
-    for each in found:
-        if isinstance(operations, SectionReader):
-            read = await operations.read_section(each.id, **rag.limits)
-            if read is not None:
-                return list(pieces_of(read.leaves, read.uri))
-        if isinstance(each, LeafSection | ContainerSection):
-            known = isinstance(operations, FinderOperations)
-            chunk = await operations.find_by_id(element, Chunk, **rag.limits) if known else None
-            return list(pieces_of(leaves_of(each), chunk.uri if chunk else ""))
-    return []
-
-
-def _sections(operations: SectionReader, rag: ToolishRag) -> Sequence[Tool]:
     async def list_sections(arguments: Mapping[str, Any]) -> str:
         document, after = arguments.get("document"), arguments.get("after") or ""
         if not document:
             roots = await operations.list_documents(limit=_LISTED, after=after, **rag.limits)
-            lines = _lines(roots)
             more = [f"There may be more: list those after {one_line(roots[-1].uri)}."] if len(roots) == _LISTED else []
-            return "\n".join(["Documents:" if lines else "There are no documents.", *lines, *more])
+            return "\n".join(["Documents:" if roots else "There are no documents.", *map(_line, roots), *more])
         found = await operations.list_sections(document, **rag.limits)
-        if not found:
-            document = await _id_of(operations, document, rag)
-            found = await operations.list_sections(document, **rag.limits)
+        found = found or await operations.list_sections(await id_of(document), **rag.limits)
         lines = [f"- id {each.id}: {one_line(' > '.join(each.path))} ({each.characters} characters)" for each in found]
         head = f"Sections of {one_line(found[0].uri)}:" if found else "No sections: it is none of the documents."
         return excerpt("\n".join([head, *lines]), LONGEST)
@@ -433,13 +443,10 @@ def _sections(operations: SectionReader, rag: ToolishRag) -> Sequence[Tool]:
     async def read_section(arguments: Mapping[str, Any]) -> str:
         element, offset = arguments["id"], arguments.get("offset") or 0
         read = await operations.read_section(element, **rag.limits)
-        if read is None:
-            named = await _id_of(operations, element, rag)
-            read = await operations.read_section(named, **rag.limits)
+        read = read or await operations.read_section(await id_of(element), **rag.limits)
         if read is None:
             return "There is no such section."
-        passages = list(pieces_of(read.leaves, read.uri, offset))
-        passages = rag.show("readSection", element, passages)
+        passages = rag.show("readSection", element, list(pieces_of(read.leaves, read.uri, offset)))
         upto = offset + sum(len(each.text) for each in passages)
         left = sum(len(each.text) for each in read.leaves) - upto
         more = f"\n\n{left} more characters: read on with offset {upto}." if left > 0 else ""
@@ -450,34 +457,17 @@ def _sections(operations: SectionReader, rag: ToolishRag) -> Sequence[Tool]:
     after = Parameter("after", str, "The address after which to go on listing documents.", required=False)
     section = Parameter("id", str, "The id of a section, from listSections; or the address or title of a document.")
     offset = Parameter("offset", Annotated[int, Field(ge=0)], "How many characters to skip.", required=False)
-    return [
-        _tool("listSections", "List the documents, or the sections of one.", [document, after], list_sections),
-        _tool("readSection", "Read a section as it stands in its document.", [section, offset], read_section),
-    ]
+    return {
+        "listSections": ("List the documents, or the sections of one.", [document, after], list_sections),
+        "readSection": ("Read a section as it stands in its document.", [section, offset], read_section),
+    }
 
 
-async def _id_of(operations: SectionReader, named: str, rag: ToolishRag) -> str:
-    """The id of the document with this address or title, or else what was given. Raises `BadInput` for several."""
-    wanted, after, found = folded(one_line(named)), "", list[ContentRoot]()
-    while roots := await operations.list_documents(limit=_LOOKED_AT, after=after, **rag.limits):
-        for each in roots:
-            if each.uri == named:
-                return each.id
-            found += [each] if folded(one_line(each.title)) == wanted else []
-        if len(roots) < _LOOKED_AT:
-            break
-        after = roots[-1].uri
-    if len(found) > 1:
-        head = f"{len(found)} documents have this title. Name the address of the one that you mean:"
-        raise BadInput("\n".join([head, *_lines(found[:_LISTED])]))
-    return found[0].id if found else named
+def _line(document: ContentRoot) -> str:
+    return f"- {one_line(document.uri)}: {one_line(document.title)}"
 
 
-def _lines(documents: Sequence[ContentRoot]) -> list[str]:
-    return [f"- {one_line(each.uri)}: {one_line(each.title)}" for each in documents]
-
-
-_TOOLS: Final[Mapping[type, Callable[[Any, ToolishRag], Sequence[Tool]]]] = {
+_TOOLS: Final[Mapping[type, Callable[[Any, ToolishRag], _Described]]] = {
     VectorSearch: _vector,
     TextSearch: _text,
     HybridSearch: _hybrid,

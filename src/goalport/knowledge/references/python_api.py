@@ -20,204 +20,14 @@ from goalport.tools import Tool, tool
 
 _LONGEST_SOURCE: Final = 2_000_000
 _MOST_MODULES: Final = 3_000
-_SUFFIXES: Final = (".py", ".pyi")
 _MOST_STEPS: Final = 8
 """Imports that are followed to find where a name comes from."""
-Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-
-
-@dataclass(frozen=True, slots=True)
-class ApiMember:
-    """A class, a function or a method."""
-
-    name: str
-    """With its module, such as `json.decoder.JSONDecoder.decode`."""
-    signature: str
-    """As `def loads(s, *, cls=None)` or `class JSONDecoder`."""
-    doc: str
-
-    @property
-    def first_line(self) -> str:
-        """The signature with the first line of its docstring."""
-        line = self.doc.strip().partition("\n")[0]
-        return f"{self.signature}  # {line}" if line else self.signature
-
-
-@dataclass(frozen=True, slots=True)
-class _Module:
-    name: str
-    doc: str = ""
-    members: Mapping[str, ApiMember] = field(default_factory=dict[str, ApiMember])
-    """By name in the module, such as `JSONDecoder` and `JSONDecoder.decode`."""
-    imported: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Public names that come from other modules, with their full names there."""
-
-
-@dataclass(frozen=True, slots=True)
-class PythonSources:
-    """The public members of packages and modules, each module read when it is first needed."""
-
-    packages: tuple[str, ...]
-    _files: dict[str, Path] = field(default_factory=dict[str, Path], init=False, repr=False)
-    _read: dict[str, _Module] = field(default_factory=dict[str, _Module], init=False, repr=False)
-
-    def modules(self) -> tuple[str, ...]:
-        """The names of the modules that have a source."""
-        if not self._files:
-            found = (each for package in self.packages for each in _files_of(package))
-            self._files.update(islice(found, _MOST_MODULES))
-        return tuple(sorted(self._files))
-
-    def doc(self, module: str) -> str:
-        return self._module(module).doc
-
-    def members(self, module: str) -> tuple[ApiMember, ...]:
-        """What a module offers, with what it takes over from others, in the order of its source."""
-        found = self._module(module)
-        taken = (self.find(full) for full in found.imported.values())
-        return (*found.members.values(), *(each for each in taken if each is not None))
-
-    def find(self, name: str, steps: int = _MOST_STEPS) -> ApiMember | None:
-        """The member with a full name, also under the name of a module that takes it over."""
-        known = set(self.modules())
-        parts = name.split(".")
-        for end in range(len(parts) - 1, 0, -1):
-            module, inside = ".".join(parts[:end]), ".".join(parts[end:])
-            if module not in known:
-                continue
-            found = self._module(module)
-            if inside in found.members:
-                return found.members[inside]
-            origin = found.imported.get(parts[end])
-            if origin is not None and steps:
-                return self.find(".".join((origin, *parts[end + 1 :])), steps - 1)
-        return None
-
-    def everything(self) -> Iterator[ApiMember]:
-        """The members of all modules, each where it is defined."""
-        for module in self.modules():
-            yield from self._module(module).members.values()
-
-    def _module(self, name: str) -> _Module:
-        if name not in self._read:
-            file = self._files.get(name) if self.modules() else None
-            self._read[name] = _Module(name)
-            # Other Pythons' syntax, no Python at all, or expressions that are too deep to be parsed or written.
-            with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-                if file is not None:
-                    self._read[name] = _described(name, file, ast.parse(file.read_bytes()))
-        return self._read[name]
-
-
-def _files_of(package: str) -> Iterator[tuple[str, Path]]:
-    """The modules of a package or module, found without importing it."""
-    top, *inner = package.split(".")
-    try:
-        spec = find_spec(top)
-    except (ImportError, ValueError):
-        return
-    for place in (spec.submodule_search_locations or ()) if spec is not None else ():
-        folder = Path(place).joinpath(*inner)
-        if folder.is_dir():
-            yield from _modules_in(package, folder)
-        else:
-            yield from _module_file(package, folder.parent, folder.name)
-    if spec is not None and spec.submodule_search_locations is None and not inner and spec.origin:
-        yield from _module_file(package, Path(spec.origin).parent, Path(spec.origin).name.partition(".")[0])
-
-
-def _modules_in(package: str, folder: Path) -> Iterator[tuple[str, Path]]:
-    yield from _module_file(package, folder, "__init__")
-    names = sorted({each.name.partition(".")[0] for each in folder.iterdir() if _is_public(each.name)})
-    for name in names:
-        inner = folder / name
-        if inner.is_dir() and not inner.is_symlink() and name.isidentifier():
-            yield from _modules_in(f"{package}.{name}", inner)
-        else:
-            yield from _module_file(f"{package}.{name}", folder, name)
-
-
-def _module_file(module: str, folder: Path, stem: str) -> Iterator[tuple[str, Path]]:
-    file = next((found for suffix in _SUFFIXES if (found := folder / f"{stem}{suffix}").is_file()), None)
-    if file is not None and file.stat().st_size <= _LONGEST_SOURCE:
-        yield module, file
-
-
-def _is_public(name: str) -> bool:
-    return not name.startswith(("_", "."))
-
-
-def _described(name: str, file: Path, tree: ast.Module) -> _Module:
-    exported = _exported(tree)
-    members: dict[str, ApiMember] = {}
-    imported: dict[str, str] = {}
-    package = name if file.stem == "__init__" else name.rpartition(".")[0]
-    for node in tree.body:
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if (
-                _is_public(node.name) if exported is None else node.name in exported
-            ):
-                members |= _members(name, node)
-            case ast.ImportFrom() if exported is not None:
-                base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-                module = ".".join((*base, *([node.module] if node.module else [])))
-                names = {each.asname or each.name: f"{module}.{each.name}" for each in node.names}
-                imported |= {key: full for key, full in names.items() if key in exported}
-            case _:
-                pass
-    return _Module(name, ast.get_docstring(tree) or "", members, imported)
-
-
-def _exported(tree: ast.Module) -> frozenset[str] | None:
-    """The names in `__all__`, where it is written out."""
-    for node in tree.body:
-        match node:
-            case (
-                ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=parts) | ast.Tuple(elts=parts))
-                | ast.AnnAssign(target=ast.Name(id="__all__"), value=ast.List(elts=parts) | ast.Tuple(elts=parts))
-            ):
-                return frozenset(str(each.value) for each in parts if isinstance(each, ast.Constant))
-            case _:
-                continue
-    return None
-
-
-def _members(module: str, node: Definition) -> dict[str, ApiMember]:
-    found = {node.name: _member(module, node)}
-    if isinstance(node, ast.ClassDef):
-        for each in node.body:
-            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and (
-                _is_public(each.name) or each.name == "__init__"
-            ):
-                found[f"{node.name}.{each.name}"] = _member(f"{module}.{node.name}", each)
-    return found
-
-
-def _member(owner: str, node: Definition) -> ApiMember:
-    return ApiMember(f"{owner}.{node.name}", _signature(node), ast.get_docstring(node) or "")
-
-
-def _signature(node: Definition) -> str:
-    if isinstance(node, ast.ClassDef):
-        bases = ", ".join(_written([*node.bases, *node.keywords]))
-        fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
-        inside = "; ".join(_written(each for each in fields if _is_public(ast.unparse(each.target))))
-        return f"class {node.name}{f'({bases})' if bases else ''}{f': {inside}' if inside else ''}"
-    kind = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
-    returns = f" -> {ast.unparse(node.returns)}" if node.returns is not None else ""
-    return f"{kind} {node.name}({ast.unparse(node.args)}){returns}"
-
-
-def _written(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    return (ast.unparse(each) for each in nodes)
-
-
 _MOST_LISTED: Final = 200
-_MOST_MEMBERS: Final = 200
 _MOST_FOUND: Final = 40
 _MOST_OFFERED: Final = 5
 _LINE: Final = 300
 _DOC: Final = 6_000
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,11 +43,11 @@ class PythonApi:
     """Empty: the package that has the name of the reference."""
     usage_notes: str = ""
     """What a model should know to use it."""
-    _sources: PythonSources = field(init=False, repr=False, compare=False)
+    _sources: "_Sources" = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "packages", tuple(self.packages) or (self.name,))
-        object.__setattr__(self, "_sources", PythonSources(tuple(self.packages)))
+        object.__setattr__(self, "_sources", _Sources(tuple(self.packages)))
 
     def with_usage_notes(self, text: str) -> Self:
         """A copy that tells the model how to use it."""
@@ -256,7 +66,7 @@ class _ApiTools:
     """The tools of a reference to an API."""
 
     name: str
-    sources: PythonSources
+    sources: "_Sources"
 
     @tool(name="listModules", read_only=True)
     async def list_modules(self) -> str:
@@ -279,8 +89,10 @@ class _ApiTools:
 
     def _described(self, name: str) -> str:
         if name in self.sources.modules():
-            members = self.sources.members(name)
-            text = "\n".join(filter(None, (excerpt(self.sources.doc(name), _DOC), *_lines(members))))
+            module = self.sources.module(name)
+            taken = (self.sources.find(full) for full in module.imported.values())
+            members = [*module.members.values(), *(each for each in taken if each is not None)]
+            text = "\n".join(filter(None, (excerpt(module.doc, _DOC), *_lines(members))))
             return as_data(text, name) if text else f"The module {name} offers no classes and functions."
         member = self.sources.find(name)
         if member is None:
@@ -300,7 +112,174 @@ class _ApiTools:
         return as_data("\n".join(lines), self.name)
 
 
-def _lines(members: Sequence[ApiMember]) -> list[str]:
-    lines = [excerpt(each.first_line, _LINE) for each in members[:_MOST_MEMBERS]]
-    more = len(members) - _MOST_MEMBERS
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A class, a function or a method."""
+
+    name: str
+    """With its module, such as `json.decoder.JSONDecoder.decode`."""
+    signature: str
+    """As `def loads(s, *, cls=None)` or `class JSONDecoder`."""
+    doc: str
+
+    @property
+    def first_line(self) -> str:
+        """The signature with the first line of its docstring."""
+        line = self.doc.strip().partition("\n")[0]
+        return f"{self.signature}  # {line}" if line else self.signature
+
+
+def _lines(members: Sequence[_Member]) -> list[str]:
+    lines = [excerpt(each.first_line, _LINE) for each in members[:_MOST_LISTED]]
+    more = len(members) - _MOST_LISTED
     return [*lines, f"and {more} more"] if more > 0 else lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    doc: str = ""
+    members: Mapping[str, _Member] = field(default_factory=dict[str, _Member])
+    """By name in the module, such as `JSONDecoder` and `JSONDecoder.decode`."""
+    imported: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Public names that come from other modules, with their full names there."""
+
+
+class _Sources:
+    """The public members of packages and modules, each module read when it is first needed."""
+
+    def __init__(self, packages: tuple[str, ...]) -> None:
+        self.packages = packages
+        self._files: dict[str, Path] = {}
+        self._read: dict[str, _Module] = {}
+
+    def modules(self) -> tuple[str, ...]:
+        """The names of the modules that have a source."""
+        if not self._files:
+            found = (each for package in self.packages for each in _files_of(package))
+            self._files.update(islice(found, _MOST_MODULES))
+        return tuple(sorted(self._files))
+
+    def module(self, name: str) -> _Module:
+        if name not in self._read:
+            file = self._files.get(name) if self.modules() else None
+            self._read[name] = _Module()
+            # Other Pythons' syntax, no Python at all, or expressions that are too deep to be parsed or written.
+            with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+                if file is not None:
+                    self._read[name] = _described(name, file, ast.parse(file.read_bytes()))
+        return self._read[name]
+
+    def find(self, name: str, steps: int = _MOST_STEPS) -> _Member | None:
+        """The member with a full name, also under the name of a module that takes it over."""
+        known, parts = set(self.modules()), name.split(".")
+        for end in range(len(parts) - 1, 0, -1):
+            module, inside = ".".join(parts[:end]), ".".join(parts[end:])
+            if module not in known:
+                continue
+            found = self.module(module)
+            if inside in found.members:
+                return found.members[inside]
+            origin = found.imported.get(parts[end])
+            if origin is not None and steps:
+                return self.find(".".join((origin, *parts[end + 1 :])), steps - 1)
+        return None
+
+    def everything(self) -> Iterator[_Member]:
+        """The members of all modules, each where it is defined."""
+        for module in self.modules():
+            yield from self.module(module).members.values()
+
+
+def _files_of(package: str) -> Iterator[tuple[str, Path]]:
+    """The modules of a package or module, found without importing it."""
+    top, *inner = package.split(".")
+    try:
+        spec = find_spec(top)
+    except (ImportError, ValueError):
+        return
+    if spec is None:
+        return
+    for place in spec.submodule_search_locations or ():
+        folder = Path(place).joinpath(*inner)
+        yield from _modules_in(package, folder) if folder.is_dir() else _module(package, folder.parent, folder.name)
+    if spec.submodule_search_locations is None and not inner and spec.origin:
+        origin = Path(spec.origin)
+        yield from _module(package, origin.parent, origin.name.partition(".")[0])
+
+
+def _modules_in(package: str, folder: Path) -> Iterator[tuple[str, Path]]:
+    yield from _module(package, folder, "__init__")
+    for name in sorted({each.name.partition(".")[0] for each in folder.iterdir() if _is_public(each.name)}):
+        inner = folder / name
+        if inner.is_dir() and not inner.is_symlink() and name.isidentifier():
+            yield from _modules_in(f"{package}.{name}", inner)
+        else:
+            yield from _module(f"{package}.{name}", folder, name)
+
+
+def _module(module: str, folder: Path, stem: str) -> Iterator[tuple[str, Path]]:
+    for file in (folder / f"{stem}.py", folder / f"{stem}.pyi"):
+        if file.is_file():
+            if file.stat().st_size <= _LONGEST_SOURCE:
+                yield module, file
+            return
+
+
+def _is_public(name: str) -> bool:
+    return not name.startswith(("_", "."))
+
+
+def _described(name: str, file: Path, tree: ast.Module) -> _Module:
+    exported = _exported(tree)
+    members: dict[str, _Member] = {}
+    imported: dict[str, str] = {}
+    package = name if file.stem == "__init__" else name.rpartition(".")[0]
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if (
+                _is_public(node.name) if exported is None else node.name in exported
+            ):
+                members[node.name] = _member(name, node)
+                for each in node.body if isinstance(node, ast.ClassDef) else ():
+                    if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and (
+                        _is_public(each.name) or each.name == "__init__"
+                    ):
+                        members[f"{node.name}.{each.name}"] = _member(f"{name}.{node.name}", each)
+            case ast.ImportFrom() if exported is not None:
+                base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+                module = ".".join((*base, *([node.module] if node.module else [])))
+                names = {each.asname or each.name: f"{module}.{each.name}" for each in node.names}
+                imported |= {key: full for key, full in names.items() if key in exported}
+            case _:
+                pass
+    return _Module(ast.get_docstring(tree) or "", members, imported)
+
+
+def _exported(tree: ast.Module) -> frozenset[str] | None:
+    """The names in `__all__`, where it is written out."""
+    for node in tree.body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=parts) | ast.Tuple(elts=parts))
+                | ast.AnnAssign(target=ast.Name(id="__all__"), value=ast.List(elts=parts) | ast.Tuple(elts=parts))
+            ):
+                return frozenset(str(each.value) for each in parts if isinstance(each, ast.Constant))
+            case _:
+                continue
+    return None
+
+
+def _member(owner: str, node: Definition) -> _Member:
+    def written(nodes: Iterable[ast.AST]) -> Iterator[str]:
+        return (ast.unparse(each) for each in nodes)
+
+    if isinstance(node, ast.ClassDef):
+        bases = ", ".join(written([*node.bases, *node.keywords]))
+        fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+        inside = "; ".join(written(each for each in fields if _is_public(ast.unparse(each.target))))
+        signature = f"class {node.name}{f'({bases})' if bases else ''}{f': {inside}' if inside else ''}"
+    else:
+        kind = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
+        returns = f" -> {ast.unparse(node.returns)}" if node.returns is not None else ""
+        signature = f"{kind} {node.name}({ast.unparse(node.args)}){returns}"
+    return _Member(f"{owner}.{node.name}", signature, ast.get_docstring(node) or "")

@@ -17,7 +17,7 @@ from pydantic import AfterValidator
 
 from goalport.base.errors import BadInput, DocumentError, SettingsError
 from goalport.base.words import error_summary, listed, offer, shown, type_name
-from goalport.knowledge.documents import GitHubArchives, WebFetcher, YamlText, read_yaml
+from goalport.knowledge.documents import GitHubArchives, WebFetcher, read_yaml
 from goalport.knowledge.documents.folder import RefreshPolicy
 from goalport.knowledge.documents.markdown import LONGEST_YAML
 from goalport.knowledge.references.python_api import PythonApi
@@ -85,7 +85,32 @@ class LlmReferenceProviders:
             return NamedReferences(problems=(f"{path} cannot be read ({type(error).__name__}: {error}).",))
         except DocumentError as error:
             return NamedReferences(problems=(str(error),))
-        return _named(replace(self, folder=file.parent), document, str(path))
+        written = cast("object", [] if document.value is None else document.value)
+        if not isinstance(written, list):
+            fix = "Begin each with a dash: `- type: WebPage`."
+            expected = f"expected a list of references, but came {shown(written)}. {fix}"
+            return NamedReferences(problems=(f"{path}:{document.line()}: {expected}",))
+        providers, entries, problems = replace(self, folder=file.parent), dict[str, _Entry](), list[str]()
+        for number, each in enumerate(cast("list[object]", written)):
+            try:
+                entry = _made(providers, each)
+            except _Mistake as mistake:
+                problems += [f"{path}:{document.line(number, key)}: {problem}" for key, problem in mistake.problems]
+            except (Exception, SystemExit) as error:
+                problems.append(f"{path}:{document.line(number)}: the entry cannot be read: {error_summary(error)}")
+            else:
+                if entries.setdefault(entry.name, entry) is not entry:
+                    twin = f"another entry is called {entry.name!r} too. Give them different names."
+                    problems.append(f"{path}:{document.line(number, 'name')}: {twin}")
+        made = [(each.name, each.made) for each in entries.values()]
+        references = {name: each for name, each in made if isinstance(each, LlmReference)}
+        return NamedReferences(
+            references,
+            contributors={name: each for name, each in made if not isinstance(each, LlmReference)},
+            types={each.name: each.kind for each in entries.values()},
+            published=tuple(references[each.name] for each in entries.values() if each.publish),
+            problems=tuple(problems),
+        )
 
     def literal_text(self, name: str, description: str, notes: str) -> LlmReference:
         return Reference(name, description, notes)
@@ -175,32 +200,6 @@ class _Entry:
     kind: str
     """Its type as it is written."""
     publish: bool = False
-
-
-def _named(providers: LlmReferenceProviders, document: YamlText, path: str) -> NamedReferences:
-    """What the entries make, and all mistakes with their lines."""
-    found = cast("object", [] if document.value is None else document.value)
-    if not isinstance(found, list):
-        expected = f"expected a list of references, but came {shown(found)}. Begin each with a dash: `- type: WebPage`."
-        return NamedReferences(problems=(f"{path}:{document.line()}: {expected}",))
-    entries: dict[str, _Entry] = {}
-    problems: list[str] = []
-    for number, written in enumerate(cast("list[object]", found)):
-        try:
-            entry = _made(providers, written)
-        except _Mistake as mistake:
-            problems += [f"{path}:{document.line(number, key)}: {problem}" for key, problem in mistake.problems]
-        except (Exception, SystemExit) as error:
-            problems.append(f"{path}:{document.line(number)}: the entry cannot be read: {error_summary(error)}")
-        else:
-            if entries.setdefault(entry.name, entry) is not entry:
-                twin = f"another entry is called {entry.name!r} too. Give them different names."
-                problems.append(f"{path}:{document.line(number, 'name')}: {twin}")
-    references = {each.name: each.made for each in entries.values() if isinstance(each.made, LlmReference)}
-    contributors = {each.name: each.made for each in entries.values() if not isinstance(each.made, LlmReference)}
-    published = tuple(references[each.name] for each in entries.values() if each.publish)
-    types = {each.name: each.kind for each in entries.values()}
-    return NamedReferences(references, contributors, types, published, tuple(problems))
 
 
 def _made(providers: LlmReferenceProviders, entry: object) -> _Entry:

@@ -2,7 +2,7 @@
 
 An entry is that of the Skills extension of MCP (SEP-2640): the head of the SKILL.md as it stands, and the digest and
 size of every file. A skill is left out where it breaks the rules of https://agentskills.io on which clients rely, or
-has more files than they have to accept. Below: `skill` and `trust`. Above: `skills`, and the exports, which publish it.
+has more files than they have to accept. Below: `skill`. Above: `skills`, and the exports, which publish it.
 """
 
 import json
@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from mimetypes import guess_type
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from anyio import to_thread
@@ -22,7 +22,7 @@ from pydantic_core import to_jsonable_python
 from goalport.base.caller import Caller
 from goalport.base.errors import DocumentError
 from goalport.knowledge.documents import Folder, FolderLimits
-from goalport.knowledge.skills.skill import SKILL_FILE, Skill, is_as_trusted, skill_text
+from goalport.knowledge.skills.skill import SKILL_FILE, Skill, is_as_trusted, refuse, skill_text
 from goalport.tools import ListedResource, ReadResource, ResourcePage, ResourceTemplate, Tool
 
 _log = logging.getLogger(__name__)
@@ -33,12 +33,7 @@ _MOST_BYTES: Final = 16 * 1024 * 1024
 """The limits of the extension for one skill."""
 
 
-def namespace_of(reference: str) -> str:
-    """What the URIs of the skills of a reference begin with; in small letters, since that part may be a host's name."""
-    return f"skill://{quote(reference.lower(), safe='')}/"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PublishedSkills:
     """The tools of a reference to skills, and its skills as resources: the `ResourceProvider` of `tools`."""
 
@@ -77,8 +72,7 @@ class PublishedSkills:
 
     async def read_resource(self, uri: str, _caller: Caller, /) -> ReadResource | None:
         """A file of a skill as it is: text in UTF-8 as a text, all else as bytes."""
-        name, _, path = uri.removeprefix(self.namespace).partition("/")
-        skill, path = await self._named(unquote(name)), unquote(path)
+        skill, path = await self._at(uri)
         if skill is None or path not in skill.sizes:
             return None
         content = await to_thread.run_sync(skill.folder.content, path)
@@ -90,11 +84,11 @@ class PublishedSkills:
 
     async def complete(self, variable: str, typed: str, given: Mapping[str, str], _caller: Caller, /) -> Sequence[str]:
         """The names of skills, and the paths of the files of the skill that is given."""
+        values: Iterable[str] = ()
         if variable == "name":
-            values: Iterable[str] = sorted(each.name for each in await self.load())
-        else:
-            skill = await self._named(given.get("name", ""))
-            values = skill.sizes if skill is not None and variable == "path" else ()
+            values = sorted(each.name for each in await self.load())
+        elif variable == "path" and (skill := await self._named(given.get("name", ""))) is not None:
+            values = skill.sizes
         return [each for each in values if each.startswith(typed)]
 
     async def skill_entries(self, *, limit: int, after: str = "") -> tuple[Sequence[Mapping[str, Any]], str]:
@@ -105,9 +99,8 @@ class PublishedSkills:
 
     async def skill_entry(self, uri: str, /) -> Mapping[str, Any] | None:
         """The entry of the skill whose SKILL.md has this URI; None: there is no such skill."""
-        name, _, path = uri.removeprefix(self.namespace).partition("/")
-        skill = await self._named(unquote(name)) if path == SKILL_FILE else None
-        return None if skill is None else await to_thread.run_sync(self._entry, skill)
+        skill, path = await self._at(uri)
+        return None if skill is None or path != SKILL_FILE else await to_thread.run_sync(self._entry, skill)
 
     async def _page(self, limit: int, after: str) -> tuple[list["_Servable"], str]:
         later = sorted((each for each in await self.load() if each.name > after), key=lambda each: each.name)
@@ -120,6 +113,11 @@ class PublishedSkills:
                     self._left_out.add(each.name)
                     _log.warning("The skill %r in %s is not given to clients: %s", each.name, each.folder, reason)
         return found, page[-1].name if len(later) > limit else ""
+
+    async def _at(self, uri: str) -> tuple["_Servable | None", str]:
+        """The skill to which a URI leads, and the path in it."""
+        name, _, path = uri.removeprefix(self.namespace).partition("/")
+        return await self._named(unquote(name)), unquote(path)
 
     async def _named(self, name: str) -> "_Servable | None":
         for each in await self.load():
@@ -136,22 +134,15 @@ class PublishedSkills:
 
         None if a file is not there any more.
         """
+        resources: list[Mapping[str, Any]] = []
         try:
-            contents = {path: skill.folder.content(path) for path in skill.sizes}
+            for path in skill.sizes:
+                content = skill.folder.content(path)
+                digest = f"sha256:{sha256(content).hexdigest()}"
+                resources.append({"uri": self._uri(skill, path), "digest": digest, "size": len(content)})
         except DocumentError:
             return None
-        return {
-            "uri": self._uri(skill, SKILL_FILE),
-            "frontmatter": skill.head,
-            "resources": [
-                {
-                    "uri": self._uri(skill, path),
-                    "digest": f"sha256:{sha256(content).hexdigest()}",
-                    "size": len(content),
-                }
-                for path, content in contents.items()
-            ],
-        }
+        return {"uri": self._uri(skill, SKILL_FILE), "frontmatter": skill.head, "resources": resources}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +165,8 @@ def _servable(skill: Skill) -> _Servable:
     text = skill_text(skill.folder)
     try:
         head = json.loads(json.dumps(to_jsonable_python(text.fields), allow_nan=False))
-        sizes = {path: folder.place(path).stat().st_size for path in sorted(folder.files(onerror=_refuse))}
+        # An entry has to list all files, so none of them may be overlooked.
+        sizes = {path: folder.place(path).stat().st_size for path in sorted(folder.files(onerror=refuse))}
         "".join(sizes).encode()
     except OSError as error:
         raise DocumentError(f"Not all of its files can be read ({error.strerror}).") from error
@@ -187,8 +179,3 @@ def _servable(skill: Skill) -> _Servable:
     if len(sizes) > _MOST_FILES or sum(sizes.values()) > _MOST_BYTES:
         raise DocumentError(f"It has more than {_MOST_FILES:,} files or {_MOST_BYTES:,} bytes.")
     return _Servable(skill, head, folder, sizes)
-
-
-def _refuse(error: OSError) -> NoReturn:
-    """An entry has to list all files, so none of them may be overlooked."""
-    raise error

@@ -6,33 +6,43 @@ them: they are withheld until somebody trusts them, and again when they change. 
 """
 
 import json
+import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
 from goalport.base.errors import DocumentError, UnreadableDocument
 from goalport.base.files import replace_file
 from goalport.base.words import cleaned, offer, one_line, shown
 from goalport.knowledge.documents import Folder, FolderLimits, YamlText, read_yaml
 
+_log = logging.getLogger(__name__)
 SKILL_FILE: Final = "SKILL.md"
+TRUST_FILE: Final = "skill-trust.json"
+"""Its name in the data folder."""
 RESOURCE_TYPES: Final = ("scripts", "references", "assets")
 _LONGEST_FILE: Final = 1_000_000
+_LARGEST_TRUSTED: Final = 50_000_000
 _HEAD: Final = 16_384
 """Bytes in which most heads end."""
 _LONGEST_HEAD: Final = 20_000
 """Characters. Reading YAML takes minutes for a megabyte of it."""
-_LONGEST_DESCRIPTION: Final = 1_024
 _LONGEST_SHOWN_NAME: Final = 100
+_LONGEST_NAME: Final = 64
+_LONGEST: Final[Mapping[str, int]] = {"description": 1_024, "compatibility": 500}
+_MOST_LINES: Final = 500
+_FIELDS: Final = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
+_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _PLAIN: Final = re.compile(r"(?P<key>name|description):[ ]+(?P<text>[A-Za-z](?:[^:#\n]|:(?=\S)|(?<=\S)#)*)")
 """A line whose text means itself in YAML, so that scanning thousands of files needs no reader of YAML."""
 _WORDS_OF_YAML: Final = frozenset({"true", "false", "null"})
 _UNQUOTED: Final = re.compile(r"(?P<key>[A-Za-z][\w-]*):[ \t]+(?P<text>[^\s\"'\[{&*!|>%@`#-].*)")
 """A line of a field whose text is not quoted."""
-_ENTRY: Final = re.compile(r"[^\s,()]+(?:\([^)]*\))?")
+_FILE: Final = re.compile(rf"(?<![\w./-])(?:\./)?((?:{'|'.join(RESOURCE_TYPES)})/[\w./-]*\w)")
+_LINK: Final = re.compile(r"\]\((?!\w+:|#|/)([^)\s#]+)[^)]*\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,30 +80,27 @@ def skill_folder(root: Path) -> Folder:
     return Folder(root, FolderLimits(entries=2_000, file_bytes=_LONGEST_FILE))
 
 
-def scanned(root: Path) -> tuple[Skill, tuple[str, ...]]:
-    """The skill in a folder, and what is odd about it. Raises `DocumentError` for one that cannot be used."""
+def scanned(root: Path) -> Skill:
+    """The skill in a folder; what is odd about it is a warning. Raises `DocumentError` if it cannot be used."""
     _check_file(root)
     fields = _plain_fields(root)
     if fields is None:
         text = skill_text(root)
         fields = {key: text.text(key) for key in ("name", "description")}
     name, description = (one_line(fields[key], _LONGEST_FILE) for key in ("name", "description"))
-    place = root / SKILL_FILE
+    place, folder_name, longest = root / SKILL_FILE, _folder_name(root), _LONGEST["description"]
     if not description:
         raise DocumentError(f"{place}: it has no description, so no model could know when to use it.")
-    folder_name = folder_name_of(root)
-    warnings: list[str] = []
     if not name:
-        warnings.append(f"{place}: it has no name; it is called {folder_name!r} as its folder is.")
+        _log.warning("%s: it has no name; it is called %r as its folder is.", place, folder_name)
     elif name != folder_name:
-        warnings.append(f"{place}: its name {one_line(name, _LONGEST_SHOWN_NAME)!r} is not that of its folder.")
-    if len(description) > _LONGEST_DESCRIPTION:
-        warnings.append(f"{place}: its description is cut at {_LONGEST_DESCRIPTION} characters.")
-    skill = Skill(one_line(name, _LONGEST_SHOWN_NAME) or folder_name, one_line(description, _LONGEST_DESCRIPTION), root)
-    return skill, tuple(warnings)
+        _log.warning("%s: its name %r is not that of its folder.", place, one_line(name, _LONGEST_SHOWN_NAME))
+    if len(description) > longest:
+        _log.warning("%s: its description is cut at %s characters.", place, longest)
+    return Skill(one_line(name, _LONGEST_SHOWN_NAME) or folder_name, one_line(description, longest), root)
 
 
-def folder_name_of(root: Path) -> str:
+def _folder_name(root: Path) -> str:
     """The name of a folder, which its skill should have."""
     return root.name if root.name not in {"", ".."} else root.resolve().name
 
@@ -107,27 +114,17 @@ def skill_text(root: Path) -> SkillText:
     end = _end_of_head(lines)
     if end is None:
         raise DocumentError(f"{place}:1: expected a head between two lines `---`, with name and description.")
-    written = "\n".join(lines[1:end])
-    if len(written) > _LONGEST_HEAD:
-        size = f"{len(written):,} characters, and at most {_LONGEST_HEAD:,} are read"
-        raise DocumentError(f"{place}:1: its head has {size}.")
-    head, quoted = _head(written, place)
+    if (size := sum(len(each) + 1 for each in lines[1:end]) - 1) > _LONGEST_HEAD:
+        raise DocumentError(f"{place}:1: its head has {size:,} characters, and at most {_LONGEST_HEAD:,} are read.")
+    head, quoted = _head(lines[1:end], place)
     value = head.value
     if not isinstance(value, dict):
-        raise DocumentError(
-            f"{place}:2: expected fields such as `name: my-skill`, but came {one_line(lines[1], 80)!r}."
-        )
-    fields = {str(key): value for key, value in cast("dict[object, object]", value).items()}
+        came = one_line(lines[1], 80)
+        raise DocumentError(f"{place}:2: expected fields such as `name: my-skill`, but came {came!r}.")
+    fields = {str(key): each for key, each in cast("dict[object, object]", value).items()}
     body = "\n".join(lines[end + 1 :])
     blank = body[: len(body) - len(body.lstrip())].count("\n")
     return SkillText(fields, cleaned(body, _LONGEST_FILE), head, end + 2 + blank, quoted)
-
-
-def allowed_names(value: object) -> tuple[str, ...]:
-    """The entries of `allowed-tools`: separated by spaces or commas, or a list; `Bash(git:*)` is one of them."""
-    if isinstance(value, str):
-        return tuple(_ENTRY.findall(value))
-    return tuple(map(str, cast("list[object]", value))) if isinstance(value, list) else ()
 
 
 def _check_file(root: Path) -> None:
@@ -146,25 +143,22 @@ def _end_of_head(lines: Sequence[str]) -> int | None:
     return next((number for number, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), None)
 
 
-def _head(text: str, place: str) -> tuple[YamlText, tuple[int, ...]]:
-    """Read the head; where that fails, once more with unquoted texts put in quotes."""
+def _head(lines: Sequence[str], place: str) -> tuple[YamlText, tuple[int, ...]]:
+    """Read the head; where that fails, once more with texts in quotes whose colon YAML takes for another field."""
     try:
-        return read_yaml(text, place, first_line=2), ()
-    except DocumentError:
-        lines = text.split("\n")
+        return read_yaml("\n".join(lines), place, first_line=2), ()
+    except DocumentError as error:
         quoted, changed = list(lines), list[int]()
         for index, line in enumerate(lines):
-            # A text with a colon that YAML would take for another field.
             found = _UNQUOTED.fullmatch(line)
             if found is not None and (": " in found["text"] or found["text"].endswith(":")):
                 quoted[index] = f"{found['key']}: {json.dumps(found['text'].rstrip(), ensure_ascii=False)}"
                 changed.append(index + 2)
-        if not changed:
-            raise
         try:
-            return read_yaml("\n".join(quoted), place, first_line=2), tuple(changed)
+            if changed:
+                return read_yaml("\n".join(quoted), place, first_line=2), tuple(changed)
         except DocumentError:
-            pass
+            raise error from None
         raise
 
 
@@ -176,9 +170,8 @@ def _plain_fields(root: Path) -> dict[str, str] | None:
     except OSError:
         return None
     lines = text.split("\n")
-    end = _end_of_head(lines)
     found: dict[str, str] = {}
-    for number in range(1, end or 0):
+    for number in range(1, _end_of_head(lines) or 0):
         line = lines[number]
         if not line.startswith(("name:", "description:")):
             continue
@@ -190,9 +183,9 @@ def _plain_fields(root: Path) -> dict[str, str] | None:
     return found if len(found) == len(("name", "description")) else None
 
 
-TRUST_FILE: Final = "skill-trust.json"
-"""Its name in the data folder."""
-_LARGEST: Final = 50_000_000
+def refuse(error: OSError) -> NoReturn:
+    """Raises an error of a folder's listing, where no file may be overlooked."""
+    raise error
 
 
 def fingerprint(root: Path) -> str:
@@ -200,10 +193,13 @@ def fingerprint(root: Path) -> str:
 
     Raises `DocumentError` where one cannot be read, or there are too many to look at all.
     """
-    folder = Folder(root, FolderLimits(file_bytes=_LARGEST), hidden=True)
+    folder = Folder(root, FolderLimits(file_bytes=_LARGEST_TRUSTED), hidden=True)
     whole = sha256()
-    for path in sorted(folder.files(onerror=_refuse)):
-        whole.update(f"{path}\0{sha256(folder.content(path)).hexdigest()}\n".encode("utf-8", "surrogatepass"))
+    try:
+        for path in sorted(folder.files(onerror=refuse)):
+            whole.update(f"{path}\0{sha256(folder.content(path)).hexdigest()}\n".encode("utf-8", "surrogatepass"))
+    except OSError as error:
+        raise UnreadableDocument.after(error.filename, error) from error
     return f"sha256:{whole.hexdigest()}"
 
 
@@ -221,7 +217,7 @@ class SkillTrust:
     def trusted(self, root: Path) -> str:
         """The fingerprint of a skill that is trusted as it is now; empty: it is new, or has changed since."""
         found = fingerprint(root)
-        return found if self._record().get(_key(root)) == found else ""
+        return found if self._record().get(str(root.resolve())) == found else ""
 
     def trust(self, root: str | Path, *, seen: str = "") -> None:
         """Trust a skill as it is now; `seen` is the fingerprint that it had when somebody looked at it.
@@ -232,42 +228,25 @@ class SkillTrust:
         found = fingerprint(folder)
         if seen and found != seen:
             raise DocumentError(f"The skill in {folder} has changed since it was shown. Look at it again.")
-        record = {**self._record(), _key(folder): found}
+        record = {**self._record(), str(folder.resolve()): found}
         replace_file(self.path, json.dumps(record, indent=2, sort_keys=True))
 
     def _record(self) -> dict[str, str]:
         """By folder: the fingerprint that is trusted. Raises `DocumentError` for a file that holds something else."""
         try:
-            found: object = json.loads(self.path.read_text("utf-8"))
+            found: Any = json.loads(self.path.read_text("utf-8"))
+            if isinstance(found, dict) and all(
+                isinstance(each, str) for each in cast("dict[str, Any]", found).values()
+            ):
+                return cast("dict[str, str]", found)
+            why = "it holds something else"
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
-            raise _unreadable(self.path, type(error).__name__) from error
-        record = cast("dict[str, object]", found) if isinstance(found, dict) else {"": None}
-        if not all(isinstance(each, str) for each in record.values()):
-            raise _unreadable(self.path, "it holds something else")
-        return cast("dict[str, str]", record)
-
-
-def _refuse(error: OSError) -> NoReturn:
-    raise UnreadableDocument.after(error.filename, error)
-
-
-def _key(root: Path) -> str:
-    return str(root.resolve())
-
-
-def _unreadable(path: Path, why: str) -> DocumentError:
-    return DocumentError(f"Which skills are trusted cannot be read from {path} ({why}). Remove it to trust them anew.")
-
-
-_FIELDS: Final = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
-_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_LONGEST_NAME: Final = 64
-_LONGEST: Final[Mapping[str, int]] = {"description": 1_024, "compatibility": 500}
-_FILE: Final = re.compile(rf"(?<![\w./-])(?:\./)?((?:{'|'.join(RESOURCE_TYPES)})/[\w./-]*\w)")
-_LINK: Final = re.compile(r"\]\((?!\w+:|#|/)([^)\s#]+)[^)]*\)")
-_MOST_LINES: Final = 500
+            why = type(error).__name__
+        raise DocumentError(
+            f"Which skills are trusted cannot be read from {self.path} ({why}). Remove it to trust them anew."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,15 +291,44 @@ def check_skills(parent: str | Path, *, files: bool = True) -> tuple[SkillProble
 def _head_problems(folder: Path, text: SkillText) -> Iterator[tuple[int, str]]:
     for number in text.quoted:
         yield number, "its text has a colon with a space, which YAML takes for another field. Put the text in quotes."
-    for key in text.fields:
+    for key, value in text.fields.items():
         if key not in _FIELDS:
             yield text.head.line(key), f"{one_line(key, 80)!r} is no field of a skill. {offer(key, _FIELDS)}"
-    for key, check in _CHECKS.items():
-        if key in text.fields:
-            if problem := check(text.fields[key], folder):
-                yield text.head.line(key), f"{key}: {problem}"
-        elif key in {"name", "description"}:
+        elif problem := _problem(key, value, _folder_name(folder)):
+            yield text.head.line(key), f"{key}: {problem}"
+    for key in ("name", "description"):
+        if key not in text.fields:
             yield 1, f"{key}: required, but missing."
+
+
+def _problem(key: str, value: object, folder: str) -> str:
+    """What is wrong with the value of a field; empty: nothing."""
+    match key, value:
+        case "name", str() if _NAME.fullmatch(value) and len(value) <= _LONGEST_NAME:
+            fix = f"expected the name of its folder, {folder!r}, but came {value!r}. Rename one of them."
+            return "" if value == folder else fix
+        case "name", _:
+            expected = f"expected 1 to {_LONGEST_NAME} of a-z, 0-9 and single hyphens between them"
+            return f"{expected}, but came {shown(value)}."
+        case "metadata", _:
+            entries = cast("dict[object, object]", value).items() if isinstance(value, dict) else ((None, None),)
+            expected = "expected names with texts, such as `author: me`, but came"
+            if all(isinstance(each, str) for pair in entries for each in pair):
+                return ""
+            return f"{expected} {shown(cast('object', value))}. Put numbers and lists in quotes."
+        case "allowed-tools", str():
+            return "" if "," not in value else "expected names separated by spaces, but there are commas."
+        case "allowed-tools", _:
+            return f"expected one text with names separated by spaces, but came {shown(value)}."
+        case (("description" | "license" | "compatibility"), str()) if value.strip():
+            most = _LONGEST.get(key, len(value))
+            return f"it has {len(value)} characters, at most {most} are allowed." if len(value) > most else ""
+        case (("description" | "license" | "compatibility"), _):
+            return f"expected a text, but came {shown(value)}."
+        case _:
+            pass
+    expected = "expected names with texts, such as `author: me`"
+    return f"{expected}, but came {shown(value)}. Put numbers and lists in quotes."
 
 
 def _body_problems(folder: Path, text: SkillText, *, files: bool) -> Iterator[tuple[int, str]]:
@@ -337,42 +345,3 @@ def _body_problems(folder: Path, text: SkillText, *, files: bool) -> Iterator[tu
                 inside.place(name)
             except DocumentError:
                 yield number, f"it mentions {one_line(name, 200)!r}, and there is no such file in the skill."
-
-
-def _name_problem(value: object, folder: Path) -> str:
-    if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > _LONGEST_NAME:
-        return f"expected 1 to {_LONGEST_NAME} of a-z, 0-9 and single hyphens between them, but came {shown(value)}."
-    own = folder_name_of(folder)
-    return "" if value == own else f"expected the name of its folder, {own!r}, but came {value!r}. Rename one of them."
-
-
-def _text_problem(key: str, value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        return f"expected a text, but came {shown(value)}."
-    most = _LONGEST.get(key)
-    return f"it has {len(value)} characters, at most {most} are allowed." if most and len(value) > most else ""
-
-
-def _metadata_problem(value: object) -> str:
-    entries = cast("dict[object, object]", value).items() if isinstance(value, dict) else ((None, None),)
-    if all(isinstance(each, str) for pair in entries for each in pair):
-        return ""
-    came = shown(cast("object", value))
-    return f"expected names with texts, such as `author: me`, but came {came}. Put numbers and lists in quotes."
-
-
-def _tools_problem(value: object) -> str:
-    if isinstance(value, str):
-        return "" if "," not in value else "expected names separated by spaces, but there are commas."
-    return f"expected one text with names separated by spaces, but came {shown(value)}."
-
-
-_CHECKS: Final[Mapping[str, Callable[[object, Path], str]]] = {
-    "name": _name_problem,
-    "description": lambda value, _: _text_problem("description", value),
-    "license": lambda value, _: _text_problem("license", value),
-    "compatibility": lambda value, _: _text_problem("compatibility", value),
-    "metadata": lambda value, _: _metadata_problem(value),
-    "allowed-tools": lambda value, _: _tools_problem(value),
-}
-"""By field: what is wrong with its value; empty: nothing."""

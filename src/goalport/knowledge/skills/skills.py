@@ -23,23 +23,22 @@ from operator import mul
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT
 from time import monotonic
-from typing import Any, Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, Protocol, Self, cast
+from urllib.parse import quote
 
 import anyio
 from anyio import get_cancelled_exc_class, to_thread
-from anyio.abc import Process
 
 from goalport.base.errors import DocumentError, ToolError
 from goalport.base.secrecy import hide
 from goalport.base.words import cleaned, folded, listed, offer
 from goalport.knowledge.documents import GitHubArchives, GitHubPlace
-from goalport.knowledge.skills.published import PublishedSkills, namespace_of
+from goalport.knowledge.skills.published import PublishedSkills
 from goalport.knowledge.skills.skill import (
     RESOURCE_TYPES,
     SKILL_FILE,
     Skill,
     SkillTrust,
-    allowed_names,
     is_as_trusted,
     scanned,
     skill_folder,
@@ -50,9 +49,25 @@ from goalport.tools import Parameter, Permission, Tool, ToolGroup, ToolResult, t
 
 Embed = Callable[..., Awaitable[Sequence[Sequence[float]]]]
 """Gives a vector for each of the texts that it is called with: `ai.embed`."""
+_log = logging.getLogger(__name__)
+PROJECT_FOLDERS: Final = (".agents/skills", ".claude/skills")
+"""Where projects keep skills, the first one first."""
 _WORD: Final = re.compile(r"[^\W_]{2,}")
 _STEM: Final = 5
 """Letters at the beginning by which longer words are compared, so that `reports` and `reporting` are alike."""
+_ENTRY: Final = re.compile(r"[^\s,()]+(?:\([^)]*\))?")
+"""An entry of `allowed-tools`, such as `Bash(git:*)`; they are separated by spaces or commas."""
+_MOST_FILES: Final = 200
+_MOST_FOUND: Final = 10
+_MOST_FOLDERS: Final = 2_000
+_LONGEST: Final = 100_000
+"""Characters of instructions or of a file."""
+_BUDGET: Final = 6_000
+"""Characters of names and descriptions in the prompt, which are about 1,500 tokens."""
+_RETRY_SECONDS: Final = 60.0
+"""How long a repository that could not be fetched is not asked for again."""
+_ADVICE: Final = "Before you do what a skill is for, call `activate` with its name, and follow its instructions."
+_CHANGED: Final = "The skill {name!r} has changed since it was trusted. Do without it."
 
 
 def by_words(skills: Sequence[Skill], text: str) -> list[Skill]:
@@ -78,20 +93,12 @@ async def by_meaning(
 
 
 def _best(skills: Sequence[Skill], scores: Sequence[float]) -> list[Skill]:
-    pairs: Mapping[int, float] = {number: score for number, score in enumerate(scores) if score > 0}
-    return [skills[number] for number in sorted(pairs, key=lambda number: (-pairs[number], number))]
+    numbers = [number for number, score in enumerate(scores) if score > 0]
+    return [skills[number] for number in sorted(numbers, key=lambda number: -scores[number])]
 
 
 def _words(text: str) -> list[str]:
     return [each[:_STEM] for each in _WORD.findall(folded(text))]
-
-
-_MOST_FILES: Final = 200
-_MOST_FOUND: Final = 10
-_LONGEST: Final = 100_000
-"""Characters of instructions or of a file."""
-_SKILL: Final = Parameter("skillName", str, "The name of the skill.")
-_TYPE: Final = Parameter("resourceType", Literal["scripts", "references", "assets"], "The kind of files.")
 
 
 @dataclass(slots=True)
@@ -107,36 +114,40 @@ class Activation:
 
     def tools(self, *, find: bool) -> Iterator[Tool]:
         """The tools; `find`: with one to find skills, where the notes cannot describe all of them."""
-        name = Parameter("name", str, "The name of the skill.")
-        yield _tool(self._activate, "activate", "Get the instructions of a skill, before you do what it is for.", name)
-        description = "List the files of a skill: scripts, references or assets."
-        yield _tool(self._list, "listResources", description, _SKILL, _TYPE)
+        skill = Parameter("skillName", str, "The name of the skill.")
+        kind = Parameter("resourceType", Literal["scripts", "references", "assets"], "The kind of files.")
         file = Parameter("fileName", str, "The path of the file, as listResources gives it.")
-        yield _tool(self._read, "readResource", "Read a file of a skill.", _SKILL, _TYPE, file)
-        if find:
-            query = Parameter("query", str, "What you want to do, in words.")
-            yield _tool(self._find, "findSkills", "Find the skills that fit a task, with their descriptions.", query)
+        name = Parameter("name", str, "The name of the skill.")
+        query = Parameter("query", str, "What you want to do, in words.")
+        table: list[tuple[Callable[..., Any], str, str, list[Parameter]]] = [
+            (self._activate, "activate", "Get the instructions of a skill, before you do what it is for.", [name]),
+            (self._list, "listResources", "List the files of a skill: scripts, references or assets.", [skill, kind]),
+            (self._read, "readResource", "Read a file of a skill.", [skill, kind, file]),
+            (self._find, "findSkills", "Find the skills that fit a task, with their descriptions.", [query]),
+        ]
+        for function, tool, description, parameters in table if find else table[:-1]:
+            made = Tool.of(function, name=tool, description=description, parameters=parameters)
+            yield replace(made, read_only=True, destructive=False, idempotent=True, open_world=False)
         for each in self.locked:
             yield replace(each.with_layer(self._unlocked), withheld=partial(self._locks, each.name))
 
     async def _activate(self, given: Mapping[str, Any]) -> str:
-        skill = await self._skill(given["name"])
-        return await to_thread.run_sync(self._instructions, skill)
+        return await to_thread.run_sync(self._instructions, await self._skill(given["name"]))
 
     def _instructions(self, skill: Skill) -> str:
         _check_unchanged(skill)
         text = skill_text(skill.folder)
-        entries = allowed_names(text.fields.get("allowed-tools"))
+        said = text.fields.get("allowed-tools")
+        listed_ones = cast("list[object]", said) if isinstance(said, list) else []
+        entries = _ENTRY.findall(said) if isinstance(said, str) else [*map(str, listed_ones)]
         own = {each.name for each in self.locked}
-        for each in entries:
-            if each in own:
-                self._allowed[each] = skill.name
+        unlocked = [each for each in entries if each in own]
+        self._allowed |= dict.fromkeys(unlocked, skill.name)
         lines = [f'<skill name="{skill.name}">', cleaned(text.instructions, _LONGEST), "</skill>"]
         if compatibility := text.text("compatibility"):
             lines.append(f"It requires: {compatibility}")
-        if files := _files(skill):
+        if files := _files(skill, *RESOURCE_TYPES):
             lines.append(f"Its files: {listed(files, _MOST_FILES)}. Read them with readResource where they are needed.")
-        unlocked = [each for each in entries if each in own]
         if unlocked:
             lines.append(f"From now on you can call the tools that it allows: {listed(unlocked)}.")
         if others := [each for each in entries if each not in own]:
@@ -145,14 +156,26 @@ class Activation:
 
     async def _list(self, given: Mapping[str, Any]) -> str:
         skill, kind = await self._skill(given["skillName"]), given["resourceType"]
-        found = await to_thread.run_sync(_files_of, skill, kind)
-        return "\n".join(found) if found else f"The skill {skill.name!r} has no {kind}."
+        found = await to_thread.run_sync(_files, skill, kind)
+        names = (each.removeprefix(f"{kind}/") for each in found)
+        return "\n".join(names) if found else f"The skill {skill.name!r} has no {kind}."
 
     async def _read(self, given: Mapping[str, Any]) -> str:
         skill, kind = await self._skill(given["skillName"]), given["resourceType"]
         name = given["fileName"].removeprefix(f"{kind}/")
-        text = await to_thread.run_sync(_resource, skill, kind, name)
-        return as_data(text, f"{skill.name}/{kind}/{name}")
+
+        def read() -> str:
+            _check_unchanged(skill)
+            folder = skill_folder(skill.folder)
+            try:
+                folder.place(f"{kind}/{name}")
+            except DocumentError:
+                files = [each.removeprefix(f"{kind}/") for each in _files(skill, kind)]
+                known = offer(name, files, none=f"It has no {kind}.")
+                raise ToolError(f"There is no {name!r} in the {kind} of {skill.name!r}. {known}") from None
+            return cleaned(folder.text(f"{kind}/{name}"), _LONGEST)
+
+        return as_data(await to_thread.run_sync(read), f"{skill.name}/{kind}/{name}")
 
     async def _find(self, given: Mapping[str, Any]) -> str:
         found = by_words(await self.load(), given["query"])[:_MOST_FOUND]
@@ -161,12 +184,14 @@ class Activation:
         return "\n".join(f"- {each.name}: {each.description}" for each in found)
 
     async def _skill(self, name: str) -> Skill:
+        def plain(written: str) -> str:
+            return written.strip().lower().replace("_", "-")
+
         skills = await self.load()
-        plain = _plain(name)
-        for each in skills:
-            if _plain(each.name) == plain:
-                return each
-        raise ToolError(f"There is no skill {name!r}. {offer(name, [each.name for each in skills])}")
+        found = next((each for each in skills if plain(each.name) == plain(name)), None)
+        if found is None:
+            raise ToolError(f"There is no skill {name!r}. {offer(name, [each.name for each in skills])}")
+        return found
 
     def _locks(self, tool: str) -> bool:
         """Whether no activated skill allows a tool yet."""
@@ -181,39 +206,15 @@ class Activation:
         )
 
 
-def _tool(function: Callable[..., Any], name: str, description: str, *parameters: Parameter) -> Tool:
-    made = Tool.of(function, name=name, description=description, parameters=parameters)
-    return replace(made, read_only=True, destructive=False, idempotent=True, open_world=False)
-
-
-def _plain(name: str) -> str:
-    return name.strip().lower().replace("_", "-")
-
-
-def _files(skill: Skill) -> list[str]:
+def _files(skill: Skill, *kinds: str) -> list[str]:
     folder = skill_folder(skill.folder)
-    return [each for kind in RESOURCE_TYPES for each in sorted(folder.files(f"{kind}/*"))][:_MOST_FILES]
-
-
-def _files_of(skill: Skill, kind: str) -> list[str]:
-    return [each.removeprefix(f"{kind}/") for each in _files(skill) if each.startswith(f"{kind}/")]
-
-
-def _resource(skill: Skill, kind: str, name: str) -> str:
-    _check_unchanged(skill)
-    folder = skill_folder(skill.folder)
-    try:
-        folder.place(f"{kind}/{name}")
-    except DocumentError:
-        known = offer(name, _files_of(skill, kind), none=f"It has no {kind}.")
-        raise ToolError(f"There is no {name!r} in the {kind} of {skill.name!r}. {known}") from None
-    return cleaned(folder.text(f"{kind}/{name}"), _LONGEST)
+    return [each for kind in kinds for each in sorted(folder.files(f"{kind}/*"))][:_MOST_FILES]
 
 
 def _check_unchanged(skill: Skill) -> None:
     """Raises `ToolError` for a skill that is not any more what was trusted."""
     if not is_as_trusted(skill):
-        raise ToolError(f"The skill {skill.name!r} has changed since it was trusted. Do without it.")
+        raise ToolError(_CHANGED.format(name=skill.name))
 
 
 _INTERPRETERS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -266,55 +267,39 @@ class ChildProcessRunner:
             known = ", ".join(self.interpreters)
             raise ToolError(f"{script.name!r} cannot be run: expected a script that ends with one of {known}.")
         variables = {name: os.environ[name] for name in self.environment if name in os.environ}
-        environment = {**variables, "SKILL_FOLDER": str(skill)}
         with tempfile.TemporaryDirectory(prefix="goalport-script-", ignore_cleanup_errors=True) as empty:
-            command = [*interpreter, str(script), *arguments]
             try:
                 process = await anyio.open_process(
-                    command,
+                    [*interpreter, str(script), *arguments],
                     stdin=DEVNULL,
                     stdout=PIPE,
                     stderr=STDOUT,
                     cwd=self.folder or empty,
-                    env=environment,
+                    env={**variables, "SKILL_FOLDER": str(skill)},
                     start_new_session=True,
                 )
             except (OSError, ValueError) as error:
                 raise ToolError(f"{script.name!r} cannot be run: {error}.") from error
-            return await self._ended(script, process)
-
-    async def _ended(self, script: Path, process: Process) -> ScriptResult:
-        written = bytearray()
-        try:
-            with anyio.fail_after(self.seconds):
-                assert process.stdout is not None
-                async for piece in process.stdout:
-                    written += piece[: 4 * self.output_characters - len(written)]
-                await process.wait()
-        except TimeoutError:
-            raise ToolError(f"{script.name!r} took longer than {self.seconds:g} seconds and was ended.") from None
-        finally:
-            with anyio.CancelScope(shield=True):
-                end_group = os.killpg if hasattr(os, "killpg") else None
-                with suppress(ProcessLookupError, PermissionError):
-                    if end_group is not None:
-                        end_group(process.pid, signal.SIGKILL)
-                    else:
-                        process.kill()
-                await process.aclose()
+            written = bytearray()
+            try:
+                with anyio.fail_after(self.seconds):
+                    assert process.stdout is not None
+                    async for piece in process.stdout:
+                        written += piece[: 4 * self.output_characters - len(written)]
+                    await process.wait()
+            except TimeoutError:
+                raise ToolError(f"{script.name!r} took longer than {self.seconds:g} seconds and was ended.") from None
+            finally:
+                with anyio.CancelScope(shield=True):
+                    end_group = os.killpg if hasattr(os, "killpg") else None
+                    with suppress(ProcessLookupError, PermissionError):
+                        if end_group is not None:
+                            end_group(process.pid, signal.SIGKILL)
+                        else:
+                            process.kill()
+                    await process.aclose()
         output = cleaned(written.decode("utf-8", "replace"), self.output_characters)
         return ScriptResult(process.returncode or 0, hide(output))
-
-
-_log = logging.getLogger(__name__)
-PROJECT_FOLDERS: Final = (".agents/skills", ".claude/skills")
-"""Where projects keep skills, the first one first."""
-_MOST_FOLDERS: Final = 2_000
-_BUDGET: Final = 6_000
-"""Characters of names and descriptions in the prompt, which are about 1,500 tokens."""
-_RETRY_SECONDS: Final = 60.0
-"""How long a repository that could not be fetched is not asked for again."""
-_ADVICE: Final = "Before you do what a skill is for, call `activate` with its name, and follow its instructions."
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,12 +320,6 @@ class _Fetched:
     failed_at: float = -_RETRY_SECONDS
     late: dict[_Source, float] = field(default_factory=dict[_Source, float])
     """Sources that a request did not wait for, and when that was."""
-
-    def waits(self, source: _Source, *, patient: bool) -> bool:
-        """Whether a source is here, or could not be fetched a moment ago; who is patient waits again for a late one."""
-        now = monotonic()
-        late = not patient and now - self.late.get(source, -_RETRY_SECONDS) < _RETRY_SECONDS
-        return source in self.done or late or (source in self.failures and now - self.failed_at < _RETRY_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -366,9 +345,7 @@ class Skills:
 
     def with_local_skill(self, directory: str | Path) -> Self:
         """With the skill in a folder. Raises `DocumentError` for a folder without one that can be used."""
-        skill, warnings = scanned(Path(directory))
-        _warn(warnings)
-        return self._plus([skill])
+        return self._plus([scanned(Path(directory))])
 
     def with_local_skills(self, parent: str | Path) -> Self:
         """With the skills in the folders of a folder, and not in those below. One that cannot be used is a warning.
@@ -382,10 +359,9 @@ class Skills:
 
         The others are withheld, with a warning that says how to trust them.
         """
-        known = trust or SkillTrust()
         folders = [Path(project) / each for each in PROJECT_FOLDERS]
         found = [skill for each in folders if each.is_dir() for skill in skills_in(each)]
-        return self._plus(_trusted(found, known))
+        return self._plus(_trusted(found, trust or SkillTrust()))
 
     def with_github_url(self, url: str, *, expected: str = "") -> Self:
         """With the skills of a repository: `https://github.com/OWNER/REPOSITORY/tree/BRANCH/FOLDER`.
@@ -418,23 +394,27 @@ class Skills:
         await self._fetch(patient=False)
 
     async def _fetch(self, *, patient: bool) -> None:
+        """Not again what could not be fetched a moment ago; who is patient waits again for what was late."""
+        fetched = self._fetched
         for source in self.sources:
-            if self._fetched.waits(source, patient=patient):
+            soon = monotonic() - _RETRY_SECONDS
+            late = not patient and fetched.late.get(source, soon) > soon
+            if source in fetched.done or late or (source in fetched.failures and fetched.failed_at > soon):
                 continue
             try:
                 copy = await self.archives.get(source.place, expected=source.expected)
-                found = await to_thread.run_sync(_fetched_skills, copy.folder)
+                found = await to_thread.run_sync(_skills_at, copy.folder)
             except DocumentError as error:
                 _log.warning("Skills of %r are left out: %s", self.name, error)
-                self._fetched.failures[source], self._fetched.failed_at = str(error), monotonic()
+                fetched.failures[source], fetched.failed_at = str(error), monotonic()
                 continue
             except get_cancelled_exc_class():  # what answers slowly must not slow down every request
-                self._fetched.late[source] = monotonic()
+                fetched.late[source] = monotonic()
                 raise
-            _warn_of_doubles(self._known(), found)
-            self._fetched.failures.pop(source, None)
-            self._fetched.done.add(source)
-            self._fetched.skills += found
+            _firsts(self._known(), found)  # warns of those that are left out
+            fetched.failures.pop(source, None)
+            fetched.done.add(source)
+            fetched.skills += found
 
     async def all(self) -> tuple[Skill, ...]:
         """The skills, after those of GitHub were fetched."""
@@ -448,18 +428,14 @@ class Skills:
         not to be in every prompt.
         """
         skills = await self.all()
-        if embed is None:
-            found = by_words(skills, text)
-        else:
-            found = await by_meaning(skills, text, embed, self._vectors)
+        found = by_words(skills, text) if embed is None else await by_meaning(skills, text, embed, self._vectors)
         return replace(self, skills=tuple(found[:most]) or skills, sources=(), _fetched=_Fetched())
 
     def notes(self) -> str:
-        skills = self._known()
-        lines = [_ADVICE]
+        skills, lines = self._known(), [_ADVICE]
         if not skills:
             lines.append("There are no skills yet.")
-        elif _fits(skills):
+        elif not self._finds:
             lines.extend(f"- {each.name}: {each.description}" for each in skills)
         else:
             lengths = accumulate(len(each.name) + len(", ") for each in skills)
@@ -473,21 +449,17 @@ class Skills:
 
     def tools(self) -> Sequence[Tool]:
         """The tools, with nothing unlocked: each request of a model has its own."""
-        return tuple(Activation(self.all, self.locked).tools(find=not _fits(self._known())))
+        return tuple(Activation(self.all, self.locked).tools(find=self._finds))
 
     def as_published(self) -> PublishedSkills:
         """The skills as clients of a server get them: as resources, and with the tools that read them.
 
         Locked tools are left out: what one client unlocks would be unlocked for all.
         """
-        offered = tuple(Activation(self.all).tools(find=not _fits(self._known())))
-        return PublishedSkills(
-            name=self.name,
-            description=self.description,
-            namespace=namespace_of(self.name),
-            offered=offered,
-            load=self.all,
-        )
+        offered = tuple(Activation(self.all).tools(find=self._finds))
+        # In small letters, since that part of a URI may be taken for the name of a host.
+        namespace = f"skill://{quote(self.name.lower(), safe='')}/"
+        return PublishedSkills(self.name, self.description, namespace, offered, self.all)
 
     def script_group(self, runner: ScriptRunner, role: str = "skill-scripts") -> ToolGroup:
         """A tool group whose tool `runScript` runs scripts of these skills, each time after a person has agreed."""
@@ -496,44 +468,38 @@ class Skills:
             Parameter("fileName", str, "The path of the script in the folder `scripts` of the skill."),
             Parameter("arguments", list[str], "The arguments of the script.", required=False, default=[]),
         )
-        run = Tool.of(
-            partial(self._run, runner),
-            name="runScript",
-            description="Run a script of a skill and get its output.",
-            parameters=parameters,
-        )
-        description = f"Runs scripts of the skills {self.name!r}"
-        permissions = [Permission.HOST_ACCESS]
-        return ToolGroup.of(role, run, description=description, permissions=permissions, approve="always")
 
-    async def _run(self, runner: ScriptRunner, given: Mapping[str, Any]) -> ToolResult:
-        names = {each.name: each for each in await self.all()}
-        skill = names.get(given["skillName"])
-        if skill is None:
-            raise ToolError(f"There is no skill {given['skillName']!r}. {offer(given['skillName'], names)}")
-        if not await to_thread.run_sync(is_as_trusted, skill):
-            raise ToolError(f"The skill {skill.name!r} has changed since it was trusted. Do without it.")
-        script = skill_folder(skill.folder).place(f"scripts/{given['fileName'].removeprefix('scripts/')}")
-        result = await runner.run(script, given.get("arguments") or [], skill.folder)
-        if result.exit_code:
-            return ToolResult.of_error(f"The script ended with {result.exit_code}.\n{result.output}".strip())
-        return ToolResult.of_text(result.output or "The script wrote nothing.")
+        async def run(given: Mapping[str, Any]) -> ToolResult:
+            names, wanted = {each.name: each for each in await self.all()}, given["skillName"]
+            skill = names.get(wanted)
+            if skill is None:
+                raise ToolError(f"There is no skill {wanted!r}. {offer(wanted, names)}")
+            await to_thread.run_sync(_check_unchanged, skill)
+            script = skill_folder(skill.folder).place(f"scripts/{given['fileName'].removeprefix('scripts/')}")
+            result = await runner.run(script, given.get("arguments") or [], skill.folder)
+            if result.exit_code:
+                return ToolResult.of_error(f"The script ended with {result.exit_code}.\n{result.output}".strip())
+            return ToolResult.of_text(result.output or "The script wrote nothing.")
+
+        about = "Run a script of a skill and get its output."
+        tool = Tool.of(run, name="runScript", description=about, parameters=parameters)
+        description, permissions = f"Runs scripts of the skills {self.name!r}", [Permission.HOST_ACCESS]
+        return ToolGroup.of(role, tool, description=description, permissions=permissions, approve="always")
+
+    @property
+    def _finds(self) -> bool:
+        """Whether a tool finds skills, since the notes cannot describe all of them."""
+        return sum(len(each.name) + len(each.description) + len("- : \n") for each in self._known()) > _BUDGET
 
     def _known(self) -> tuple[Skill, ...]:
-        return _firsts((*self.skills, *self._fetched.skills))
+        return _firsts(self.skills, self._fetched.skills, warn=False)
 
     def _plus(self, skills: Iterable[Skill]) -> Self:
-        added = tuple(skills)
-        _warn_of_doubles(self.skills, added)
-        return replace(self, skills=_firsts((*self.skills, *added)))
+        return replace(self, skills=_firsts(self.skills, skills))
 
 
-def _fetched_skills(folder: Path) -> tuple[Skill, ...]:
-    if (folder / SKILL_FILE).is_file():
-        skill, warnings = scanned(folder)
-        _warn(warnings)
-        return (skill,)
-    return tuple(skills_in(folder))
+def _skills_at(folder: Path) -> tuple[Skill, ...]:
+    return (scanned(folder),) if (folder / SKILL_FILE).is_file() else tuple(skills_in(folder))
 
 
 def skills_in(parent: Path) -> Iterator[Skill]:
@@ -543,53 +509,30 @@ def skills_in(parent: Path) -> Iterator[Skill]:
     folders = sorted(each for each in parent.iterdir() if (each / SKILL_FILE).is_file())
     for folder in islice(folders, _MOST_FOLDERS):
         try:
-            skill, warnings = scanned(folder)
+            yield scanned(folder)
         except DocumentError as error:
             _log.warning("A skill is left out: %s", error)
-            continue
-        _warn(warnings)
-        yield skill
     if len(folders) > _MOST_FOLDERS:
         _log.warning("%s has %s skills; those after the first %s are left out.", parent, len(folders), _MOST_FOLDERS)
 
 
 def _trusted(skills: Iterable[Skill], trust: SkillTrust) -> Iterator[Skill]:
+    until = "The skill %r is withheld until somebody trusts it as it is now: goalport skills trust %s"
     for each in skills:
         try:
-            found = trust.trusted(each.folder)
+            if found := trust.trusted(each.folder):
+                yield replace(each, fingerprint=found)
+            else:
+                _log.warning(until, each.name, shlex.quote(str(each.folder)))
         except DocumentError as error:
             _log.warning("The skill %r is withheld: %s", each.name, error)
-            continue
-        if found:
-            yield replace(each, fingerprint=found)
-        else:
-            _log.warning(
-                "The skill %r is withheld until somebody trusts it as it is now: goalport skills trust %s",
-                each.name,
-                shlex.quote(str(each.folder)),
-            )
 
 
-def _firsts(skills: Iterable[Skill]) -> tuple[Skill, ...]:
-    """The first skill of each name."""
+def _firsts(before: Sequence[Skill], added: Iterable[Skill], *, warn: bool = True) -> tuple[Skill, ...]:
+    """The first skill of each name; `warn` of those that are left out."""
     found: dict[str, Skill] = {}
-    for each in skills:
-        found.setdefault(each.name.lower(), each)
-    return tuple(found.values())
-
-
-def _warn_of_doubles(before: Sequence[Skill], added: Iterable[Skill]) -> None:
-    first = {each.name.lower(): each for each in reversed(before)}
-    for each in added:
-        other = first.setdefault(each.name.lower(), each)
-        if other.folder != each.folder:
+    for each in (*before, *added):
+        other = found.setdefault(each.name.lower(), each)
+        if warn and other.folder != each.folder:
             _log.warning("The skill %r in %s is left out: there is one in %s.", each.name, each.folder, other.folder)
-
-
-def _fits(skills: Sequence[Skill]) -> bool:
-    return sum(len(each.name) + len(each.description) + len("- : \n") for each in skills) <= _BUDGET
-
-
-def _warn(warnings: Iterable[str]) -> None:
-    for each in warnings:
-        _log.warning("%s", each)
+    return tuple(found.values())
