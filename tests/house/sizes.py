@@ -31,12 +31,11 @@ MODULE_LINES, TEST_LINES = 800, 500
 FUNCTION_LINES, PARAMETERS = 60, 7
 CLASS_LINES, METHODS = 400, 20
 FACADES = frozenset(
-    {"AgentPlatform", "AgentProcess", "Ai", "Blackboard", "ChatSession", "GoalportError", "Lifecycle"}
-    | {"OperationContext"}
-    | {"ActionProgress", "Journal", "Processes"}
+    {"AgentPlatform", "AgentProcess", "Ai", "Blackboard", "ChatSession", "GoalportError", "OperationContext"}
+    | {"Processes"}
 )
-"""What users hold in their hands, the state of a process, which changes by named transitions alone, and the tree of all
-errors. They have as many methods as those need: a limit made shapes that served only it."""
+"""What users hold in their hands, what runs all processes, and the tree of all errors. They have as many methods as
+those need: a limit made shapes that served only it."""
 STORES = frozenset(
     {"AgentProcessRepository", "DatabaseProcessStore", "InMemoryProcessStore", "ProcessStore"}
     | {"IndexedDocuments", "SqliteIndex"}

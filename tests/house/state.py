@@ -1,7 +1,7 @@
-"""Rules about state: an object of a process is changed by methods of its own class only.
+"""Rules about state: the blackboard is changed by methods of its own class only.
 
-What a process knows and has done is stored after each action, so it must be plain who changes it: the blackboard, the
-progress, the journal of an action, a question and the ledger each have methods for that, with names.
+What a process knows is planned with and stored after each action, and users change it too, so it must be plain how:
+the blackboard has methods for that, with names. The other state of a process is set by the room that runs it.
 """
 
 import ast
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.house.tree import LIBRARY, sources
 
-ROOMS = ("agents/blackboard", "runtime/process")
+ROOMS = ("agents/blackboard",)
 _CHANGES = frozenset(
     {"add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
 )

@@ -81,9 +81,10 @@ AGREE = distribution.locks_agree
 VERSION = distribution.version_and_changelog_agree
 COMMANDS = distribution.documented_commands_exist
 
-PLAN, SERVE, PROCESS = (
+PLAN, SERVE, BOARD, PROCESS = (
     "src/goalport/agents/plan/astar.py",
     "src/goalport/server/doors/mcp/server.py",
+    "src/goalport/agents/blackboard/edge.py",
     "src/goalport/runtime/process/edge.py",
 )
 AGENT, AGENT_FOLDER = "agents/one.py", "agents/two/__init__.py"
@@ -137,13 +138,13 @@ BROKEN = (
         "class A:\n" + "".join(f"    def f{number}(self): ...\n" for number in range(21)),
         "A has 21 methods, at most 20",
     ),
-    Case(OWNED, PROCESS, "def f(question):\n    question.status = 'open'", "edge.py:2: changes question.status"),
-    Case(OWNED, PROCESS, "class A:\n    def f(self):\n        self.journal.parked = 1", "changes self.journal.parked"),
-    Case(OWNED, PROCESS, "def f(journal):\n    journal.results['a'] = 1", "changes journal.results"),
-    Case(OWNED, PROCESS, "def f(journal):\n    del journal.results['a']", "changes journal.results"),
-    Case(OWNED, PROCESS, "def f(process):\n    process.usage += 1", "changes process.usage"),
-    Case(OWNED, PROCESS, "def f(process):\n    process.plan, b = 1, 2", "changes process.plan"),
-    Case(OWNED, PROCESS, "def f(board):\n    board.stated.clear()", "changes board.stated"),
+    Case(OWNED, BOARD, "def f(question):\n    question.status = 'open'", "edge.py:2: changes question.status"),
+    Case(OWNED, BOARD, "class A:\n    def f(self):\n        self.journal.parked = 1", "changes self.journal.parked"),
+    Case(OWNED, BOARD, "def f(journal):\n    journal.results['a'] = 1", "changes journal.results"),
+    Case(OWNED, BOARD, "def f(journal):\n    del journal.results['a']", "changes journal.results"),
+    Case(OWNED, BOARD, "def f(process):\n    process.usage += 1", "changes process.usage"),
+    Case(OWNED, BOARD, "def f(process):\n    process.plan, b = 1, 2", "changes process.plan"),
+    Case(OWNED, BOARD, "def f(board):\n    board.stated.clear()", "changes board.stated"),
     Case(words.modules_are_named_after_a_thing, "src/goalport/agents/plan/utils.py", "", "utils says nothing"),
     Case(words.modules_are_named_after_a_thing, "agents/one/common/x.py", "", "common says nothing"),
     Case(THING, PLAN, "class ToolManager: ...", "class ToolManager; Manager says nothing"),
@@ -219,8 +220,8 @@ KEPT = (
     Case(sizes.classes_are_small, PLAN, "class Blackboard:\n" + lines(300, "    x = 1\n")),
     Case(THING, PLAN, "class UtilityPlanner: ...\nclass Implementation(BaseModel): ...\nclass Managers: ..."),
     Case(OWNED, PLAN, "def f(question):\n    question.status = 'open'"),
-    Case(OWNED, PROCESS, "def f(process):\n    process.blackboard.add(1)\n    plan = {}\n    plan['a'] = 1"),
-    Case(OWNED, PROCESS, "class A:\n    def f(self, other):\n        self.a = 1\n        other.a = 1"),
+    Case(OWNED, BOARD, "def f(process):\n    process.blackboard.add(1)\n    plan = {}\n    plan['a'] = 1"),
+    Case(OWNED, BOARD, "class A:\n    def f(self, other):\n        self.a = 1\n        other.a = 1"),
     Case(words.modules_are_named_after_a_thing, "tests/types/test_x.py", ""),
     Case(words.nothing_is_left_for_later, AGENT, 'words = ("TODO", "FIXME")'),
     Case(STUB, PLAN, "class A(Protocol):\n    def f(self): ...\n@overload\ndef g(x): ...\ndef g(x): return x"),

@@ -28,11 +28,11 @@ from goalport.runtime.process import (
     AgentProcess,
     ProcessOptions,
     ProcessPlatform,
+    ProcessStatus,
     Scope,
-    SpendingHook,
     agent_tool,
 )
-from goalport.runtime.process.parameters import fill, missing
+from goalport.runtime.process.context import fill, missing
 from goalport.runtime.process.scope import inferred_type, inputs_of
 from goalport.testing.models import LlmInvocation, answer_to
 from goalport.tools import Tool, ToolGroup, ToolGroupResolver
@@ -281,7 +281,7 @@ class _NoPlatform(ProcessPlatform):
     def __init__(self, services: Sequence[object], engine: Engine) -> None:
         self._services, self._engine = services, engine
         self._limiter = CapacityLimiter(_THREADS)
-        self.retry, self.rare_log, self.on_spending = RetryPolicy(), RareLog(), SpendingHook()
+        self.retry, self.rare_log, self.on_spending = RetryPolicy(), RareLog(), lambda _: None
         self.tells_errors, self.keep_journals, self.max_object_bytes, self.prepare = True, False, sys.maxsize, None
 
     @property
@@ -326,5 +326,5 @@ def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[obj
     scope = Scope(Agent("Test", "Stands in for the agent whose action is tested"))
     platform = _NoPlatform(services, engine)
     process = AgentProcess("test", scope, ProcessOptions(), caller, platform, ToolGroupResolver(groups))
-    process.begin()
+    process.status, process.driven = ProcessStatus.RUNNING, True
     return process

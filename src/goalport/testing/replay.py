@@ -31,9 +31,8 @@ from goalport.runtime.process import (
     ProcessOptions,
     ProcessState,
     Waiting,
-    family_of,
 )
-from goalport.runtime.process.journal import Step, fingerprint_of_model_call
+from goalport.runtime.process.action_progress import Step, fingerprint_of_model_call
 from goalport.store import Codec, Json, LeftOut, QuestionRecord, StoredProcess, StoredTypes, decoded, imported
 from goalport.testing.scripted import pieces_of
 from goalport.tools import Tool, ToolGroup, ToolResult
@@ -190,7 +189,7 @@ class _Run:
         """Give an action that begins what its tools returned when it was recorded."""
         if not isinstance(event, ActionStarted):
             return
-        process = next(each for each in family_of(self._root()) if each.id == event.process_id)
+        process = next(each for each in self._root().family if each.id == event.process_id)
         member, journal = self.member_of(process), process.progress.journals[event.action]
         keys = self._keys.setdefault((process.id, event.action), [])
         if journal.key in keys:
@@ -202,7 +201,7 @@ class _Run:
         )
         for each in steps:
             if each.kind == "result":
-                journal.note_result(_renamed(each.name, journal.key), cast("ToolResult", each.value))
+                journal.results[_renamed(each.name, journal.key)] = cast("ToolResult", each.value)
 
     def _root(self) -> AgentProcess:
         return next(iter(self._followed.values()))[0]

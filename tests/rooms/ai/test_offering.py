@@ -8,7 +8,7 @@ from goalport.base.errors import DeclarationError
 from goalport.knowledge.references import Reference
 from goalport.models.llm import ToolReply
 from goalport.models.prompts import Text
-from goalport.runtime.process.journal import fingerprint_of_model_call
+from goalport.runtime.process.action_progress import fingerprint_of_model_call
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import CoreToolGroups, Tool, ToolGroup, ToolObject, tool
 from tests.rooms.ai.scripted import Watched, ai_with

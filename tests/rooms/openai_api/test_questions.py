@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, SecretStr
 from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent
 from goalport.models.llm import UserMessage
 from goalport.runtime.chat import chatbot
-from goalport.runtime.process.questions import Questions
+from goalport.runtime.process.questions import Question
 from goalport.server.publish.questions_in_words import Answer, Unclear, in_words, read_answer
 from tests.rooms.openai_api.chats import Chats, chats, history
 
@@ -276,7 +276,7 @@ SENT = DRAFTED.model_copy(update={"tags": ["a", "b"]})
     ],
 )
 def test_an_answer_is_read_as_people_write_it(wait: WaitFor[object], text: str, expected: Answer | None) -> None:
-    question = Questions("calm-owl-000000000000").ask("Act.ask", wait)
+    question = Question.of("calm-owl-000000000000", "Act.ask", wait)
     assert in_words(question).startswith(question.message)
     reading = read_answer(question, text)
     assert isinstance(reading, Unclear) if expected is None else reading == expected
@@ -320,15 +320,15 @@ BOOKING = """Answer with a line for each of these:
 )
 def test_a_question_says_what_its_fields_may_be_before_anybody_errs(kind: Any, told: str) -> None:
     wait: WaitFor[object] = WaitFor.form_submission("Please?", kind)
-    question = Questions("calm-owl-000000000000").ask("Act.ask", wait)
+    question = Question.of("calm-owl-000000000000", "Act.ask", wait)
     asked = in_words(question).split("\n\n")
     assert asked[1] == told
 
 
 def test_a_question_shows_the_draft_of_its_answer() -> None:
-    questions = Questions("calm-owl-000000000000")
-    assert "(default: Tea)" in in_words(questions.ask("Act.ask", WaitFor.input("Drink?", prefill="Tea")))
-    told = in_words(questions.ask("Act.ask", DRAFT))
+    drink = WaitFor.input("Drink?", prefill="Tea")
+    assert "(default: Tea)" in in_words(Question.of("calm-owl-000000000000", "Act.ask", drink))
+    told = in_words(Question.of("calm-owl-000000000000", "Act.ask", DRAFT))
     assert "- to.street (default: Elm)\n" in told
     assert "- size: Size (Small, Large; default: Large)\n- again (yes or no; default: yes)\n" in told
 
@@ -342,7 +342,7 @@ def test_a_question_shows_the_draft_of_its_answer() -> None:
     ],
 )
 def test_a_hostile_answer_is_read_as_fast_as_any_other(wait: WaitFor[object], text: str) -> None:
-    question = Questions("calm-owl-000000000000").ask("Act.ask", wait)
+    question = Question.of("calm-owl-000000000000", "Act.ask", wait)
     assert isinstance(read_answer(question, text), Unclear)
 
 

@@ -18,7 +18,6 @@ from goalport.runtime.process import (
     ProcessStatus,
     Terminated,
     Waiting,
-    drive,
     run_subagent,
 )
 
@@ -137,7 +136,7 @@ async def test_resuming_a_process_by_itself_lets_it_go_on() -> None:
     process.resume(Permit(2))
     assert process.outcome == Completed(House(1))
     with pytest.raises(GoalportError, match="completed"):
-        process.launch(drive, lambda _task: None)
+        await process.platform.step(process)
 
 
 async def test_a_waiting_process_can_be_killed_from_another_thread() -> None:

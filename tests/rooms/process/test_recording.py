@@ -7,8 +7,7 @@ from hypothesis import given, strategies as st
 
 from goalport import AgentPlatform, AgentProcess, UserInput, achieves_goal, agent
 from goalport.agents.blackboard import Blackboard
-from goalport.runtime.process.recording import Recorder
-from goalport.runtime.process.restoring import restored
+from goalport.runtime.process.recording import Recorder, restored
 from goalport.store import InMemoryProcessStore, Lease, ProcessRecord
 
 NAMES = ("it", "draft", "note")

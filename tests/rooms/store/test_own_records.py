@@ -11,8 +11,7 @@ import pytest
 from goalport.base.errors import Unreadable, Unstorable
 from goalport.models.llm import TokenUsage
 from goalport.runtime.process import Killed, ProcessState
-from goalport.runtime.process.action_progress import ActionInvocation, ActionProgressState, Failure
-from goalport.runtime.process.journal import Step
+from goalport.runtime.process.action_progress import ActionInvocation, ActionProgressState, Failure, Step
 from goalport.runtime.process.ledger import Spending, TurnStart
 from goalport.runtime.process.recording import Ranges
 from goalport.store import Codec, StoredTypes, TypeNames

@@ -208,7 +208,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             lambda: (*own_guards, *self._extensions["guard"]),
             templates,
             lambda: self.references,
-            lambda model, seconds, failed: self.processes.on_spending.asked(model, seconds, failed),  # noqa: PLW0108 - later
+            lambda model, seconds, failed: self.processes.on_model_request(model, seconds, failed),  # noqa: PLW0108 - later
         )
         self.store, self._sealed = store or InMemoryProcessStore(), seals is not None
         self.processes = Processes(

@@ -9,7 +9,7 @@ from logging import INFO, WARNING, getLogger
 from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
-from goalport.agents.blackboard import DEFAULT_BINDING, Typed, related
+from goalport.agents.blackboard import DEFAULT_BINDING, Blackboard, Typed, related
 from goalport.agents.domain import parts_of
 from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.errors import NonRetryable, UnknownName, Unreadable, Unstorable
@@ -154,9 +154,14 @@ class ProcessFactory:
                 told = "There is no context %r for %s: process %s begins without it."
                 _log.log(level, told, options.context_id, process.caller.id, process.id)
             else:
-                process.begin_with(context)
+                earlier = Blackboard(process.listeners.binding_listener(process.id))
+                earlier.infer_types_by(process.scope.infer_type)
+                context.populate(earlier)
+                process.blackboard.begin_with(earlier)
         if options.prune and planner_for(process.agent, options).looks_ahead:
-            process.narrow(pruned(process.scope, process.blackboard, process.goals, process.groups))
+            process.scope = pruned(process.scope, process.blackboard, process.goals, process.groups)
+            process.agent = process.scope.agent
+            process.blackboard.infer_types_by(process.scope.infer_type)
 
     def _listen(self, process: AgentProcess) -> None:
         if process.parent is not None:

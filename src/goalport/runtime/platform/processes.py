@@ -41,22 +41,18 @@ from goalport.runtime.process import (
     ProcessPlatform,
     ProcessStatus,
     Scope,
-    SpendingHook,
     StoredContexts,
     Stuck,
     Terminated,
     decline,
     drive,
-    family_of,
     find_question,
     kill_unreadable,
     retried,
     settle,
     step,
-    with_descendants,
 )
-from goalport.runtime.process.family import interrupted_in, ready_after, ready_in, stop_interrupted, update_ancestors
-from goalport.store import Codec, Json, ProcessStore, Sealed, Seals
+from goalport.store import Codec, Json, ProcessStore, Sealed, Seals, StoredTypes
 from goalport.tools import ToolGroupResolver
 
 _log = getLogger(__name__)
@@ -100,7 +96,10 @@ class Processes(ProcessPlatform):
         self.drives = True
         """Whether this program runs processes; otherwise it leaves them to others."""
         register_secrets(self, secrets_in_environment(os.environ))
-        self.retry, self.tells_errors, self.rare_log, self.on_spending = retry, True, RareLog(), SpendingHook()
+        self.retry, self.tells_errors, self.rare_log = retry, True, RareLog()
+        self.on_spending = lambda _: None
+        self.on_model_request: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None
+        """Called after each request of a model, its name, the seconds, and whether it failed; it must not raise."""
         self.keep_journals = False  # `AgentPlatform` says what it means
         self.max_object_bytes = 64 * 1024 * 1024
         self.prepare = None
@@ -166,7 +165,7 @@ class Processes(ProcessPlatform):
             parent = inputs.parent
             lasts = not scope.durable_goals.isdisjoint(process.goals) if parent is None else parent.durable
             if lasts or options.turns or self.keep_journals:
-                process.set_durable(durable=True)
+                process.durable = True
         if inputs.parent is None and (process.durable or options.keep_events):
             self._repository.events.open(process, new=True)
         return process
@@ -182,7 +181,7 @@ class Processes(ProcessPlatform):
         `StoreError`.
         """
         if self._durable:
-            process.set_durable(durable=True)
+            process.durable = True
             self._repository.events.open(process, new=True)
         waits, instead_of = iter(_WRITTEN_WITHIN if self._durable else ()), ""
         while True:
@@ -223,7 +222,7 @@ class Processes(ProcessPlatform):
         """The process of that id. Raises `UnknownName`, and `Unreadable` if today's classes cannot take it."""
         self._replicas.start()
         found = await self.look_at(process_id)
-        for each in family_of(found):
+        for each in found.family:
             if not self._durable and each.status is ProcessStatus.WAITING and each not in self._timed:
                 self._set_timer(each)  # it was made of its records: no timer has run meanwhile
                 if any(question.expired for question in each.questions) and await self._repository.claim(each):
@@ -246,7 +245,7 @@ class Processes(ProcessPlatform):
             while True:
                 ended, version = process.status.ended and not process.withheld, root.version or 0
                 found = await self._repository.events.read(root, after, _AT_A_TIME)
-                members = {each.id for each in with_descendants(process)}
+                members = {each.id for each in process.subtree}
                 for number, event in found:
                     after = number
                     if event is not None and (process is root or event.process_id in members):
@@ -261,7 +260,7 @@ class Processes(ProcessPlatform):
 
     def renew_types(self) -> None:
         """Find the classes of stored objects anew, because a workspace was loaded again."""
-        self._repository.family_records.renew_types()
+        self._repository.family_records.types = StoredTypes()
         self._replicas.renew()
 
     @property
@@ -344,20 +343,24 @@ class Processes(ProcessPlatform):
 
     def begin(self, process: AgentProcess, *, stepped: bool = False) -> asyncio.Task[None]:
         """Run a process from now on in a task of the running event loop; with `stepped` it takes one step only."""
+        if not process.idle:
+            raise GoalportError(
+                f"Expected a process that nobody drives and that may go on: {process.id} is {process.status}."
+            )
+        if process.status is not ProcessStatus.NOT_STARTED:
+            process.reopen()
+        process.driven, process.stepped = True, stepped
 
         def forget(task: asyncio.Task[None]) -> None:
             del self._running[task]
             process.release_frames()
 
-        task = process.launch(self._run_step if stepped else self._run, forget, stepped=stepped)
+        task = process.in_background(self._run(process, stepped=stepped), forget)
         self._running[task] = process
         self._repository.hold(process)
         self._replicas.start()
-        update_ancestors(process)
+        process.update_ancestors()
         return task
-
-    async def _run_step(self, process: AgentProcess) -> None:
-        await self._run(process, stepped=True)
 
     async def _run(self, process: AgentProcess, *, stepped: bool = False) -> None:
         if not await self._enter(process):
@@ -370,7 +373,7 @@ class Processes(ProcessPlatform):
             await (self._repository.release(process) if process.remote else self._save(process))
             return
         if self._durable:
-            process.withhold_outcome(ends=self._repository.is_stored(process))
+            process.storing, process.storing_ends = True, self._repository.is_stored(process)
         try:
             await (step if stepped else drive)(process)
         finally:
@@ -455,7 +458,7 @@ class Processes(ProcessPlatform):
 
     async def _continue_family(self, root: AgentProcess) -> None:
         """Go on with a family that nobody ran, or whose time to wake has come; this program has its lease."""
-        family = family_of(root)
+        family = root.family
         for each in family:
             if any(question.expired for question in each.questions):
                 self._expire(each)
@@ -473,14 +476,24 @@ class Processes(ProcessPlatform):
         """
         for each in family:
             each.end_as_requested()
-        interrupted, ready = interrupted_in(family), ready_in(family)
+        interrupted, ready = _interrupted_in(family), _ready_in(family)
         for each in ready:
-            stop_interrupted(each, interrupted) if interrupted else self.begin(each)
+            if interrupted:
+                told = "; ".join(interrupted)
+                _log.warning("Process %s is stuck: the program had ended in the middle of %s.", each.id, told)
+                each.settle(
+                    Stuck(
+                        f"The program ended in the middle of an action that may not be repeated: {told}. Look at what"
+                        f" it has done, then run `goalport resume {each.id}` with `--retry` or `--skip`."
+                    )
+                )
+            else:
+                self.begin(each)
         return bool(ready)
 
     def _continue_others(self, process: AgentProcess) -> None:
         """Continue what waited for a process that has ended now, or waits."""
-        update_ancestors(process)
+        process.update_ancestors()
         if process.status is ProcessStatus.WAITING:
             if not self._repository.is_stored(process) or not self._durable:
                 self._set_timer(process)
@@ -522,7 +535,7 @@ class Processes(ProcessPlatform):
 
     def ended_idle(self, process: AgentProcess, /) -> None:
         if self._durable:
-            process.withhold_outcome(ends=True)
+            process.storing = process.storing_ends = True
         if self._repository.has(process):
             self._continue_others(process)
             process.in_background(self._save(process))
@@ -592,7 +605,7 @@ class Processes(ProcessPlatform):
             if await self._replicas.send(process, command):
                 return
         if not had and self.drives:
-            self._go_on_with(family_of(process))
+            self._go_on_with(process.family)
         try:
             asker, question = find_question(process, question_id)
             if question.expired:
@@ -626,7 +639,7 @@ class Processes(ProcessPlatform):
                 if await self._replicas.send(process, {"do": "tell", "objects": written, "caller": by, "token": token}):
                     return
                 had = False  # its program is gone, and this one has it now
-            if not had and self.drives and self._go_on_with(family_of(process)):
+            if not had and self.drives and self._go_on_with(process.family):
                 continue  # a program had ended in the middle of its turn
             if not process.active:
                 break
@@ -680,7 +693,7 @@ class Processes(ProcessPlatform):
         """
         if self._repository.has(process) or not self.drives:
             return
-        if await self._repository.claim(process) and not self._go_on_with(family_of(process)):
+        if await self._repository.claim(process) and not self._go_on_with(process.family):
             await self._repository.release(process)
 
     async def go_on(self, process: AgentProcess, *, retry: bool) -> None:
@@ -691,10 +704,21 @@ class Processes(ProcessPlatform):
         held = await self._repository.claim(process)
         if not held and await self._replicas.send(process, {"do": "go on", "retry": retry}):
             return
-        ready = ready_after(family_of(process), retry=retry)
-        if ready is None:
+        family = process.family
+        if not any(each.driven for each in family):
+            _interrupted_in(family)  # no program may have looked since the one that ran it ended
+        if not any(each.progress.interrupted for each in family):
             await self._repository.release(process)
             raise BadInput(f"Process {process.id} is {process.status}: no action of it was interrupted.")
+        for progress in (each.progress for each in family):
+            for action in progress.interrupted:
+                if retry:
+                    progress.journals[action].running = False
+                else:
+                    progress.end(action, f"{action} was interrupted, and the process goes on without it.")
+                    progress.left_out[action] = f"{action} was interrupted, and somebody decided to go on without it."
+            progress.interrupted = frozenset()
+        ready = [each for each in family if each.status is ProcessStatus.STUCK and each.idle] + _ready_in(family)
         for each in ready:
             self.begin(each) if self.drives else each.reopen()
         if not self.drives:
@@ -738,3 +762,23 @@ def _seconds_left(process: AgentProcess) -> float | None:
     """Until when the next of its open questions expires."""
     times = [each.expires_at.timestamp() for each in process.questions.open if each.expires_at is not None]
     return min(times) - time.time() if times else None
+
+
+def _interrupted_in(family: Sequence[AgentProcess]) -> list[str]:
+    """The actions, each with its process, in whose middle the program ended and which may not be repeated."""
+    for process in family:
+        if process.outcome is None and not process.driven:
+            for action, journal in process.progress.journals.items():
+                if journal.running and not process.scope.actions[action].settings.repeatable:
+                    process.progress.interrupted |= {action}
+    return [f"{action} of process {each.id}" for each in family for action in sorted(each.progress.interrupted)]
+
+
+def _ready_in(family: Sequence[AgentProcess]) -> list[AgentProcess]:
+    """The processes of a family that nobody runs and that can go on by themselves."""
+    for each in family:
+        if each.parent is not None and each.status.ended:
+            each.parent.progress.unpark(each)
+    return [
+        each for each in family if each.outcome is None and each.idle and not each.stepped and not each.progress.parked
+    ]

@@ -27,7 +27,7 @@ from goalport.agents.plan import (
 )
 from goalport.base.words import type_name, with_article
 from goalport.runtime.process import PLANNING_SECONDS, Scope, planner_for
-from goalport.runtime.process.formulation import DEAREST, usable_figure
+from goalport.runtime.process.tick import DEAREST, usable_figure
 from goalport.tools import ToolGroupResolver
 
 Service: TypeAlias = Callable[[type], object | None]

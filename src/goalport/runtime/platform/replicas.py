@@ -24,7 +24,7 @@ from goalport.base.errors import (
     StoreError,
     Unreadable,
 )
-from goalport.runtime.process import AgentProcess, AgentProcessRepository, ProcessStatus, family_of
+from goalport.runtime.process import AgentProcess, AgentProcessRepository, ProcessStatus
 from goalport.store import Json, Lease, Message
 
 Command = Mapping[str, Json]
@@ -266,7 +266,7 @@ class Deliveries:
         """Whether the engine decides who runs a process: it is stored at each step, and none of its family runs."""
         if self._engine is None or self._closed or process.stepped or not process.durable:
             return False
-        family = family_of(process)
+        family = process.family
         return family[0].id not in self._delivered and all(each.cancel_scope is None for each in family)
 
     async def hand_over(self, process: AgentProcess) -> None:

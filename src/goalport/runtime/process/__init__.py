@@ -3,15 +3,20 @@
 from goalport.runtime.process.action_progress import ActionInvocation, Failure
 from goalport.runtime.process.action_tools import Decider, agent_tool, require_type, with_awaiting
 from goalport.runtime.process.agent_process import AgentProcess, ProcessPlatform
-from goalport.runtime.process.context import ActionContext, OperationContext, run_subagent
+from goalport.runtime.process.context import (
+    SERVICE_TYPES,
+    ActionContext,
+    ArgumentResolver,
+    DirectCalls,
+    OperationContext,
+    current_operation,
+    run_subagent,
+    spending_outside,
+)
 from goalport.runtime.process.contexts import Context, ContextRepository, StoredContexts
-from goalport.runtime.process.effects import decline, find_question, settle
-from goalport.runtime.process.event_log import LoggedEvent
-from goalport.runtime.process.family import family_of, with_descendants
-from goalport.runtime.process.follower import Follower, Heartbeat, Rested, follow
-from goalport.runtime.process.formulation import pruned
-from goalport.runtime.process.ids import new_id
-from goalport.runtime.process.ledger import Budget, Ledger, Spending, SpendingHook
+from goalport.runtime.process.event_log import Follower, Heartbeat, LoggedEvent, Rested, follow
+from goalport.runtime.process.execution import decline, find_question, settle
+from goalport.runtime.process.ledger import Budget, Ledger, Spending
 from goalport.runtime.process.lifecycle import (
     Completed,
     Failed,
@@ -21,10 +26,9 @@ from goalport.runtime.process.lifecycle import (
     Stuck,
     Terminated,
     Waiting,
+    new_id,
 )
 from goalport.runtime.process.listeners import Alarm, Listeners
-from goalport.runtime.process.outside import DirectCalls, current_operation, spending_outside
-from goalport.runtime.process.parameters import SERVICE_TYPES, ArgumentResolver
 from goalport.runtime.process.planners import Planner, planner_for
 from goalport.runtime.process.process_options import (
     Delay,
@@ -43,11 +47,10 @@ from goalport.runtime.process.process_options import (
     Verbosity,
 )
 from goalport.runtime.process.questions import Question
-from goalport.runtime.process.recording import Definition, ProcessState
+from goalport.runtime.process.recording import Definition, ProcessState, kill_unreadable
 from goalport.runtime.process.repository import AgentProcessRepository, retried
-from goalport.runtime.process.restoring import kill_unreadable
 from goalport.runtime.process.scope import PLANNING_SECONDS, Scope, asks_a_model, asks_models, blackboard_for_child
-from goalport.runtime.process.tick import drive, step
+from goalport.runtime.process.tick import drive, pruned, step
 
 __all__ = [
     "PLANNING_SECONDS",
@@ -93,7 +96,6 @@ __all__ = [
     "Schedule",
     "Scope",
     "Spending",
-    "SpendingHook",
     "StoredContexts",
     "Stuck",
     "StuckCode",
@@ -109,7 +111,6 @@ __all__ = [
     "current_operation",
     "decline",
     "drive",
-    "family_of",
     "find_question",
     "follow",
     "kill_unreadable",
@@ -123,5 +124,4 @@ __all__ = [
     "spending_outside",
     "step",
     "with_awaiting",
-    "with_descendants",
 ]

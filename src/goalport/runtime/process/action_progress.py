@@ -1,30 +1,71 @@
-"""The progress of the actions of a process: what has run, runs, waits or failed. Only the methods here change it.
+"""The progress of the actions of a process, and the journal of each: what it has done, to begin again without repeats.
 
-Below: the journal of an action. Above: the process has one of these; `tick` and `execution` change it.
+An action that has to wait for a person in its middle is parked: its coroutine ends. Once there is an answer the action
+begins again and finds in its journal what its models replied, what its tools returned, the processes that it started
+and the answers of people. A record is identified by what was done (which model with which messages, which tool with
+which arguments), by how often the same was done before, and by the item of `parallel_map` or the tool that it belongs
+to; not by a mere sequence number, which concurrent calls would get in another order. What matches no record is done
+anew.
+
+A call of an upstream server's tool may go on while its action is parked: the server asks a person during the call and
+expects the answer in the same call. Such a call runs in a task of its own (`OpenCall`), where the action finds it when
+it begins again. It ends with the program or the action; after a restart it is made anew.
+
+The fields are set by those who run an action: `context`, `attempt`, `execution` and `tick`.
 """
 
-from collections.abc import Mapping, Set as AbstractSet
+import asyncio
+import json
+from asyncio import Future
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Set as AbstractSet
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Final, Generic, TypeVar, cast
+from hashlib import blake2b
+from typing import Annotated, Final, Generic, NamedTuple, Protocol, TypeVar, cast
+
+from pydantic_core import to_json
 
 from goalport.agents.blackboard import Entry
 from goalport.base.errors import ModelError, NonRetryable, ProcessEnded, leaves
 from goalport.base.secrecy import hide
 from goalport.base.words import excerpt, message_of
-from goalport.models.llm import TokenUsage
-from goalport.runtime.process.journal import Child, Journal, Step
+from goalport.models.llm import (
+    AssistantMessage,
+    ModelCall,
+    ModelReply,
+    SystemMessage,
+    TokenUsage,
+    ToolReply,
+    UserMessage,
+)
 from goalport.runtime.process.ledger import NOTHING
-from goalport.store import OPEN, closed
+from goalport.runtime.process.questions import Question
+from goalport.store import OPEN, closed, persistent
+from goalport.tools import ContextValue, Interruption, ToolResult
+from goalport.tools.upstream.active_calls import Asked, CallRecord, call_hooks
 
-P = TypeVar("P", bound=Child)
-_HALF = 300
+PLACE: Final[ContextVar[str]] = ContextVar("goalport_place", default="")
+"""What the calling code belongs to: an item of `parallel_map` or a call of a tool; empty: the action itself."""
+_HALF: Final = 300
 """The number of characters at the beginning and at the end of a failure that are shown."""
+MOST_WORDS: Final = 2 * _HALF
+"""The number of characters of a failure that are shown in all."""
 _NO_NAMES: Final = frozenset[str]()
 _NO_WORDS: Final[Mapping[str, str]] = {}
 _NO_NUMBERS: Final[Mapping[str, int]] = {}
-MOST_WORDS = 2 * _HALF
-"""The number of characters of a failure that are shown in all."""
+
+
+@persistent("goalport.process.journal:Step")
+class Step(NamedTuple):
+    """A step of an action that is over, as the history keeps it if journals are kept."""
+
+    kind: str
+    """`reply` of a model, `result` of a tool, `message` it sent, `question`, `approval`, or `child`: a process it
+    started."""
+    name: str
+    value: object
+    """The reply, the result or the message; the id of the question or of the process."""
 
 
 @closed
@@ -70,17 +111,32 @@ class ActionProgressState:
     waits: Mapping[str, str]
     skipped: AbstractSet[str]
     numbers: Mapping[str, int]
-    """The number of each action that has begun and is not over."""
     begun: int
     paused_after: int
     interrupted: AbstractSet[str] = frozenset()
+
+
+class Parked(Interruption):
+    """An action cannot go on until a person has answered a question, its own or one of a process that it started.
+
+    It is no failure and no `Exception`. Catching it has no effect: the action is parked nevertheless.
+    """
+
+
+class Child(Protocol):
+    """A process that an action has started."""
+
+    def kill(self, reason: str = ..., /) -> None: ...
+
+
+P = TypeVar("P", bound=Child)
 
 
 class ActionProgress(Generic[P]):
     """The actions of a process: which have run, are running, are waiting, or will not run again."""
 
     def __init__(self, process_id: str) -> None:
-        self._process_id = process_id
+        self.process_id = process_id
         self.history: list[ActionInvocation] = []
         self.has_run: set[str] = set()
         self.results: dict[str, object] = {}
@@ -93,10 +149,10 @@ class ActionProgress(Generic[P]):
         """For each action, what it waits for besides people, in words: a provider that will be asked again."""
         self.skipped: frozenset[str] = _NO_NAMES
         """Actions that asked for another plan; the next plan leaves them out."""
+        self.replanned = set[str]()
+        """Actions that asked for another plan since an action has last run."""
         self.failed_conditions: dict[str, str] = {}
         """Conditions that raised an exception when they were asked last, each with its words."""
-        self._replanned = set[str]()
-        """Actions that asked for another plan since an action has last run."""
         self.parked: dict[str, P] = {}
         """Actions that wait for a sub-process, which waits for a person."""
         self.journals: dict[str, Journal[P]] = {}
@@ -107,10 +163,14 @@ class ActionProgress(Generic[P]):
         """Actions in whose middle the program ended, and which may not be repeated: somebody has to decide."""
         self.begun = 0
         """The number of actions that have begun."""
-        self._sequence: dict[str, int] = {}
-        self._impasses: list[object] = []
-        self._stuck_after = -1
-        self._paused_after = -1
+        self.numbers: dict[str, int] = {}
+        """The number of each action that has begun and is not over, from 0 in order of beginning."""
+        self.impasses: list[object] = []
+        """The states since an action has last run in which no action could run."""
+        self.impasse_after = -1
+        """How many actions had run then."""
+        self.paused_after = -1
+        """How many actions had run when it paused last."""
 
     @property
     def state(self) -> ActionProgressState:
@@ -121,119 +181,45 @@ class ActionProgress(Generic[P]):
             declined=dict(self.declined) if self.declined else _NO_WORDS,
             waits=dict(self.waits) if self.waits else _NO_WORDS,
             skipped=self.skipped,
-            numbers=dict(self._sequence) if self._sequence else _NO_NUMBERS,
+            numbers=dict(self.numbers) if self.numbers else _NO_NUMBERS,
             begun=self.begun,
-            paused_after=self._paused_after,
+            paused_after=self.paused_after,
             interrupted=self.interrupted,
         )
 
-    def restore(self, state: ActionProgressState, results: Mapping[str, object], triggers: Mapping[str, Entry]) -> None:
-        """Have the progress that a process had, and a journal without records for each action that has begun."""
-        self.results, self.triggers = dict(results), dict(triggers)
+    def restore(self, state: ActionProgressState, begun: Iterable[tuple[str, int]]) -> None:
+        """Have the progress that a process had, and a journal without records for each action that has begun.
+
+        `begun`: the actions, with their numbers, that have begun since or may not be repeated.
+        """
         self.has_run = set(state.has_run)
         self.skipped, self.interrupted = frozenset(state.skipped), frozenset(state.interrupted)
         self.left_out, self.declined, self.waits = dict(state.left_out), dict(state.declined), dict(state.waits)
-        self._sequence, self.begun, self._paused_after = dict(state.numbers), state.begun, state.paused_after
-        self.journals = {action: Journal(self._key(action)) for action in self._sequence}
+        self.numbers, self.begun, self.paused_after = dict(state.numbers), state.begun, state.paused_after
+        self.journals = {action: Journal(f"{self.process_id}:{number}") for action, number in self.numbers.items()}
+        for action, number in begun:
+            self.numbers[action], self.begun = number, max(self.begun, number + 1)
+            self.journals.setdefault(action, Journal(f"{self.process_id}:{number}")).running = True
 
-    def restore_begun(self, action: str, number: int) -> None:
-        self._sequence[action], self.begun = number, max(self.begun, number + 1)
-        self.journals.setdefault(action, Journal(self._key(action))).note_begun()
+    def begin(self, action: str) -> "Journal[P]":
+        """Note that an action begins, perhaps again, and return its journal."""
+        if action not in self.numbers:
+            self.numbers[action], self.begun = self.begun, self.begun + 1
+            self.journals[action] = Journal(f"{self.process_id}:{self.numbers[action]}")
+        return self.journals[action]
 
-    def interrupt(self, action: str) -> None:
-        self.interrupted |= {action}
+    def end(self, action: str, reason: str) -> "Journal[P]":
+        """Note that an action is over, end what it has under way, and return its journal; its next run gets a new one.
 
-    def settle_interrupted(self, *, retry: bool) -> None:
-        """Let actions that were interrupted begin again; otherwise leave them out of all plans."""
-        for action in self.interrupted:
-            if retry:
-                self.journals[action].rest()
-            else:
-                self.end(action).close(f"{action} was interrupted, and the process goes on without it.")
-                self.leave_out(action, f"{action} was interrupted, and somebody decided to go on without it.")
-        self.interrupted = _NO_NAMES
-
-    def _key(self, action: str) -> str:
-        return f"{self._process_id}:{self._sequence[action]}"
-
-    def number_of(self, action: str) -> int:
-        """The number of a running action, from 0 in order of beginning; of another action, the next number."""
-        return self._sequence.get(action, self.begun)
-
-    def begin(self, action: str) -> None:
-        if action not in self._sequence:
-            self._sequence[action], self.begun = self.begun, self.begun + 1
-            self.journals[action] = Journal(self._key(action))
-
-    def end(self, action: str) -> Journal[P]:
-        """Note that an action is over, and return its journal; its next run gets a new one."""
-        self._sequence.pop(action, None)
+        `reason` is that for which the processes end that it has started.
+        """
+        self.numbers.pop(action, None)
         self.triggers.pop(action, None)
-        return self.journals.pop(action)
-
-    def record(self, invocation: ActionInvocation) -> None:
-        self.history.append(invocation)
-
-    def complete(self, action: str, result: object) -> None:
-        self.has_run.add(action)
-        self._replanned.clear()
-        self.results[action] = result
-
-    def start_anew(self) -> None:
-        self.has_run.clear()
-
-    def begin_turn(self) -> None:
-        """Let actions run again that had failed for good, because something new was said."""
-        self.left_out.clear()
-        self.declined.clear()
-        self._stuck_after = -1
-
-    def leave_out(self, action: str, reason: str) -> None:
-        self.left_out[action] = reason
-
-    def skip(self, action: str) -> None:
-        self.skipped |= {action}
-
-    def note_condition(self, condition: str, failure: str) -> None:
-        """Note why a condition could not be evaluated; an empty text says that it could."""
-        if failure:
-            self.failed_conditions[condition] = failure
-        elif self.failed_conditions:
-            self.failed_conditions.pop(condition, None)
-
-    def asks_again_for_another_plan(self, action: str) -> bool:
-        """Note that an action asks for another plan. Returns whether it did so before, and no other has run since."""
-        again = action in self._replanned
-        self._replanned.add(action)
-        return again
-
-    def take_skipped(self) -> bool:
-        """Stop leaving actions out because they were skipped. Returns whether there were any."""
-        if not self.skipped:
-            return False
-        self.skipped = _NO_NAMES
-        return True
-
-    def decline(self, action: str, reason: str) -> None:
-        """Note why a model did not make what an action asked for; an empty reason removes the earlier one."""
-        if reason:
-            self.declined[action] = reason
-        else:
-            self.declined.pop(action, None)
-
-    def wait_for_provider(self, action: str, message: str) -> None:
-        """Note what an action waits for besides people; an empty message says that it waits no longer."""
-        if message:
-            self.waits[action] = message
-        else:
-            self.waits.pop(action, None)
-
-    def park(self, action: str, child: P) -> None:
-        self.parked[action] = child
-
-    def keep_trigger(self, action: str, trigger: Entry) -> None:
-        """Note what has triggered an action that is parked; one that was noted before stays."""
-        self.triggers.setdefault(action, trigger)
+        journal = self.journals.pop(action)
+        journal.end_calls()
+        for child in journal.children.values():
+            child.kill(reason)
+        return journal
 
     def unpark(self, child: P) -> bool:
         """Let actions that waited for a sub-process run again. Returns whether there were any."""
@@ -242,25 +228,224 @@ class ActionProgress(Generic[P]):
             del self.parked[action]
         return bool(waiting)
 
-    def may_pause(self) -> bool:
-        """Whether there was no pause since the last action ran. The call itself counts as a pause."""
-        paused, self._paused_after = self._paused_after, len(self.history)
-        return paused < self._paused_after
 
-    def note_impasse(self, standing: object) -> list[object]:
-        """Note the state in which no action can run; return the earlier ones since the last action ran."""
-        if self._stuck_after != len(self.history):
-            self._stuck_after = len(self.history)
-            self._impasses.clear()
-        before = list(self._impasses)
-        self._impasses.append(standing)
-        return before
+class Journal(Generic[P]):
+    """The records of one action, from when it begins until it is over, by the names that `Names` gives."""
 
-    def end_calls(self) -> None:
-        """End all open calls of tools of the actions; their results are no longer needed."""
-        for journal in self.journals.values():
-            journal.end_calls()
-        self.journals.clear()
+    def __init__(self, key: str) -> None:
+        self.key = key
+        """`process:seq`, the prefix of each name: the same whenever the action begins again."""
+        self.begun = False
+        self.running = False
+        """Whether the action runs, or did when the program ended."""
+        self.again = False
+        """Whether the action has begun before."""
+        self.attempts = 1
+        """How often it was tried since it last began in this program."""
+        self.unnamed_replies: list[UnnamedReply] = []
+        """The replies of models to the first run, in the order of the requests."""
+        self.replies: dict[str, ModelReply] = {}
+        """The replies of models to earlier runs, by name."""
+        self.results: dict[str, ToolResult] = {}
+        """The results of tools by name, errors included: a model that read one has continued accordingly."""
+        self.questions: dict[str, Question] = {}
+        """The questions of the action by name; the answers are stored in them."""
+        self.approvals: list[str] = []
+        """The names of the questions whether a tool may be called."""
+        self.messages: dict[str, AssistantMessage] = {}
+        """The messages that the action has sent, by name: who has read one is not sent it again."""
+        self.missing: dict[str, str] = {}
+        """What was missing of tool groups at some time while the action ran, in sentences by their roles."""
+        self.calls: dict[str, OpenCall] = {}
+        """Calls of tools that go on while the action is parked. Only these records cannot outlive the program."""
+        self.finished: dict[str, object] = {}
+        """What parts of the action gave that are over, while another waits for a person; in this program only."""
+        self.children: dict[str, P] = {}
+        self.parked = False
+        """Whether the running action has to wait: for the answer to a question, or for a process that it started."""
+        self.waits_for: list[P] = []
+        """The processes that it has to wait for."""
+
+    def begin(self) -> None:
+        """Note that an attempt begins."""
+        self.parked, self.running = False, True
+        self.waits_for.clear()
+        self.again, self.begun = self.begun, True
+        self.name_replies()
+
+    def name_replies(self) -> None:
+        """Find the names of the replies to the first run."""
+        if self.unnamed_replies:
+            names = Names(self.key)
+            for each in self.unnamed_replies:
+                with at_place(each.place):
+                    name = names.next("model", fingerprint_of_model_call(each.model, each.call))
+                if each.reply is not None:
+                    self.replies[name] = each.reply
+            self.unnamed_replies.clear()
+
+    @property
+    def steps(self) -> Iterator[tuple[str, str, object]]:
+        """What the action has done, as the kind, the name and the value of each step; calls under way are left out."""
+        self.name_replies()
+        if self.running:
+            yield "begun", self.key, int(self.key.rpartition(":")[2])
+        asked = {name: "approval" if name in self.approvals else "question" for name in self.questions}
+        for kind, values in (
+            ("reply", self.replies),
+            ("result", self.results),
+            ("question", self.questions),
+            ("message", self.messages),
+            ("child", self.children),
+        ):
+            for name, value in values.items():
+                yield asked[name] if kind == "question" else kind, name, value
+
+    def forget_work(self) -> list[Question]:
+        """Forget the replies and results of a failed attempt, so that the next one does not fail for the same reason.
+
+        Its models are asked again, its tools are called again, and people are asked again for the approval of calls:
+        those questions are returned. Answers to its own questions, the messages that it sent and the processes that it
+        started are kept.
+        """
+        self.attempts += 1
+        approvals = [self.questions.pop(name) for name in self.approvals]
+        self.end_calls()
+        for each in (self.approvals, self.unnamed_replies, self.replies, self.results, self.finished):
+            each.clear()
+        return approvals
+
+    def end_calls(self, *names: str) -> None:
+        """End the calls of these names that are under way, or all; callable from any thread."""
+        for name in names or tuple(self.calls):
+            if (call := self.calls.pop(name, None)) is not None:
+                call.cancel()
+
+
+@dataclass(slots=True)
+class UnnamedReply:
+    """A reply of a model without a name yet: names take time to compute, and most actions never begin again."""
+
+    place: str
+    model: str
+    call: ModelCall
+    reply: ModelReply | None = None
+
+    async def keep(self, reply: ModelReply, /) -> None:
+        self.reply = reply
+
+
+class Names:
+    """Gives names to what one run of an action does; the same steps get the same names in the next run."""
+
+    def __init__(self, journal_key: str) -> None:
+        self._journal_key = journal_key
+        self._counted: dict[str, int] = {}
+
+    def next(self, kind: str, what: str = "", *, peek: bool = False) -> str:
+        """The name of the next such step; `peek`: which is not taken yet."""
+        name = f"{PLACE.get() or self._journal_key}/{kind}:{what}"
+        number = self._counted.get(name, 0) + 1
+        if not peek:
+            self._counted[name] = number
+        return f"{name}#{number}"
+
+
+class Asker(Protocol):
+    """Asks people questions for a call, and receives its progress."""
+
+    @property
+    def record(self) -> CallRecord | None: ...
+    def ask(self, message: str, asked: Asked, key: str, /) -> Question: ...
+    def withdraw(self, question: Question, /) -> None: ...
+    async def progress(self, done: float, of: float | None, message: str | None, /) -> None: ...
+
+
+class OpenCall:
+    """A call that runs in a task of its own, from when this object is made."""
+
+    def __init__(self, run: Callable[[], Awaitable[ToolResult]], asker: Asker) -> None:
+        self._asker = asker
+        self._asked: dict[str, tuple[Question, Future[Question]]] = {}
+        self._news = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run(run))
+        self._task.add_done_callback(self._ended)
+
+    async def result(self) -> ToolResult | None:
+        """Wait for the result of the call; None when the call needs the answer of a person first."""
+        while not self._task.done():
+            for question, answered in self._asked.values():
+                if question.status != "open" and not answered.done():
+                    answered.set_result(question)
+            if any(question.status == "open" for question, _ in self._asked.values()):
+                return None
+            self._news.clear()
+            await self._news.wait()
+        return self._task.result()
+
+    def cancel(self) -> None:
+        """End the call; callable from any thread."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._task.cancel)
+
+    async def _run(self, run: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        with call_hooks(ask=self._ask, progress=self._asker.progress, record=self._asker.record):
+            return await run()
+
+    async def _ask(self, message: str, asked: Asked, key: str = "", /) -> object:
+        question = self._asker.ask(message, asked, key)
+        answered: Future[Question] = self._loop.create_future()
+        self._asked[question.id] = question, answered
+        self._news.set()
+        try:
+            return (await answered).answer
+        finally:
+            del self._asked[question.id]
+            self._asker.withdraw(question)
+
+    def _ended(self, task: "asyncio.Task[ToolResult]") -> None:
+        if not task.cancelled():
+            task.exception()  # an error is raised where the result is requested
+        self._news.set()
+
+
+def at_place(name: str) -> ContextValue[str]:
+    """A block in which all steps belong to the item or tool of this name; empty: to the action itself."""
+    return ContextValue(PLACE, name)
+
+
+def fingerprint(*parts: bytes | str) -> str:
+    """A hash that identifies what these parts say."""
+    digest = blake2b(digest_size=12)
+    for part in parts:
+        data = part.encode(errors="surrogatepass") if isinstance(part, str) else part
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def fingerprint_of_tool_call(tool: str, arguments: Mapping[str, object]) -> str:
+    """What identifies a call of a tool."""
+    return f"{tool}-{fingerprint(json.dumps(dict(arguments), sort_keys=True, ensure_ascii=False, default=repr))}"
+
+
+def fingerprint_of_model_call(model: str, call: ModelCall) -> str:
+    """What identifies a request of a model: messages without notices, tools offered, and the output's schema."""
+    parts: list[bytes | str] = [b"" if call.output is None else to_json(call.output.schema, fallback=repr)]
+    parts.append(to_json([each.name for each in call.tools]))
+    for message in call.messages:
+        content = message.content
+        if isinstance(message, SystemMessage) and message.notice:
+            content = content.removesuffix(message.notice)
+            if not content:
+                continue
+        parts += [type(message).__name__, content]
+        if isinstance(message, AssistantMessage):
+            parts.append(to_json([(each.name, each.arguments) for each in message.calls]))
+        elif isinstance(message, UserMessage | ToolReply):
+            parts += [each.data for each in message.images]
+    return f"{model}-{fingerprint(*parts)}"
 
 
 def in_words(error: BaseException) -> str:
@@ -268,13 +453,7 @@ def in_words(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
         return excerpt("; ".join(map(in_words, leaves(cast("BaseException", error)))), MOST_WORDS)
     text = hide(" ".join((error.reason if isinstance(error, ProcessEnded) else message_of(error)).split()))
-    name = type(error).__name__
-    # Messages of these are complete sentences for people.
-    words = (
-        text
-        if text and isinstance(error, (ModelError, NonRetryable, ProcessEnded))
-        else f"{name}: {text}"
-        if text
-        else name
-    )
+    words = text  # messages of these are complete sentences for people
+    if not text or not isinstance(error, (ModelError, NonRetryable, ProcessEnded)):
+        words = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return words if len(words) <= MOST_WORDS else f"{words[:_HALF]} … {words[-_HALF:]}"

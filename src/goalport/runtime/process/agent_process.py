@@ -1,24 +1,26 @@
-"""One run of an agent: what it knows, what it has done, and its state.
+"""One run of an agent: what it knows, what it has done, its status and its outcome.
 
 A process is data, and it emits an event for each change. It does not plan and runs no action itself: `tick` does that.
-Listeners do not influence it. Below: its lifecycle, its progress and its questions. Above: everything that runs agents.
+Listeners do not influence it. Its fields are set by those who run, store and restore it. What ends it, and what lets it
+go on, checks first whether that is allowed, so that no process is left in a state in which nothing runs it and nothing
+ever will. Above: everything that runs agents.
 """
 
-import math
+import asyncio
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence, Set as AbstractSet
+from collections.abc import Awaitable, Callable, Coroutine, Sequence, Set as AbstractSet
 from datetime import UTC, datetime
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
-from anyio import CancelScope, CapacityLimiter, current_time
+from anyio import CancelScope, CapacityLimiter, move_on_after
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from goalport.agents.blackboard import Blackboard, is_of
 from goalport.agents.domain import Agent, Goal, RetryPolicy, WaitFor
 from goalport.base.caller import Caller
-from goalport.base.errors import AlreadyAnswered, GoalportError, ProcessEnded, leaves
+from goalport.base.errors import AlreadyAnswered, GoalportError, HandedOver, ProcessEnded, leaves
 from goalport.base.events import (
     ActionFinished,
     ActionStatus,
@@ -32,15 +34,13 @@ from goalport.base.observe import RareLog
 from goalport.base.observe.spans import Trace, current_trace
 from goalport.base.words import excerpt, type_name, with_article
 from goalport.models.llm import AssistantMessage, TokenUsage
-from goalport.runtime.ai import TOOL_CONTEXT, Engine, Operation, SentPrompts, ToolContext, tool_context
+from goalport.runtime.ai import Engine, Operation, SentPrompts, tool_context
 from goalport.runtime.process.action_progress import MOST_WORDS, ActionInvocation, ActionProgress, Failure, in_words
-from goalport.runtime.process.contexts import Context
-from goalport.runtime.process.ledger import FIRST_TURN, NOTHING, Ledger, Spending, SpendingHook, TurnStart
+from goalport.runtime.process.ledger import FIRST_TURN, NOTHING, Ledger, Spending, TurnStart
 from goalport.runtime.process.lifecycle import (
     Completed,
     Failed,
     Killed,
-    Lifecycle,
     Outcome,
     ProcessStatus,
     Stuck,
@@ -51,11 +51,14 @@ from goalport.runtime.process.listeners import Listeners
 from goalport.runtime.process.process_options import ProcessOptions
 from goalport.runtime.process.questions import Question, Questions, QuestionStatus
 from goalport.runtime.process.scope import Scope
-from goalport.tools import CALL_SITE, ContextValues, ToolGroupResolver
+from goalport.tools import ToolGroupResolver
 
 T = TypeVar("T")
 _NONE = frozenset[str]()
-_spending_lock = threading.Lock()
+_counting_lock = threading.Lock()
+"""Held while costs and requested changes are counted, which threads do too."""
+_working: set["asyncio.Task[None]"] = set()
+"""The tasks that work for processes; the event loop itself keeps no task alive."""
 _TOLD = 15
 """How many of the things that a process was told before the last one are known by their tokens."""
 
@@ -73,7 +76,8 @@ class ProcessPlatform(Protocol):
     """About how much memory the result of an action may take."""
     rare_log: RareLog
     """Logs which actions block the event loop, each once in a minute."""
-    on_spending: SpendingHook
+    on_spending: Callable[[Spending], None]
+    """Called in any thread with each request of a model that a process has paid for; it must not raise."""
     prepare: "Callable[[Sequence[type], object], Awaitable[None]] | None"
     """Enters the services of these types, and makes what an agent waits for; None: there is nothing of the kind."""
 
@@ -82,9 +86,7 @@ class ProcessPlatform(Protocol):
         """How many `def` functions may run in worker threads at once."""
         ...
 
-    def service(self, kind: type, /) -> object | None:
-        """The platform's service of a type, or None."""
-        ...
+    def service(self, kind: type, /) -> object | None: ...
 
     def engine(self, operation: Operation, groups: ToolGroupResolver, /) -> Engine:
         """What carries out an action's requests of models."""
@@ -98,27 +100,20 @@ class ProcessPlatform(Protocol):
 
     def resume(self, process: "AgentProcess", /, *objects: object) -> None:
         """Continue a process that waits or is stuck, with more objects on its blackboard."""
-        ...
 
     def ended_idle(self, process: "AgentProcess", /) -> None:
         """Store a process that was ended while nothing ran in it."""
-        ...
 
     def unfollowed(self, process: "AgentProcess", /) -> None:
         """Note that the last follower of a process has left."""
-        ...
 
-    async def step(self, process: "AgentProcess", /) -> None:
-        """Run one step of a process that is not running."""
-        ...
+    async def step(self, process: "AgentProcess", /) -> None: ...
 
     async def checkpoint(self, process: "AgentProcess", /) -> None:
         """Store a process between two of its actions."""
-        ...
 
     async def store_steps(self, process: "AgentProcess", /) -> None:
         """Store what the running actions of a process have done so far."""
-        ...
 
     async def send_message(
         self, process: "AgentProcess", message_id: str, message: AssistantMessage, /
@@ -127,38 +122,83 @@ class ProcessPlatform(Protocol):
         ...
 
 
-class AgentProcess(Lifecycle):
+class AgentProcess:
     """A process of one agent, on behalf of one caller (user guide, section 3.2)."""
 
+    # Without slots, a run of one action in memory takes a tenth longer.
     __slots__ = (
-        "_behind",
-        "_prompts",
-        "_runs_since",
-        "_seconds_run",
-        "_subscribers",
-        "agent",
-        "blackboard",
-        "caller",
-        "durable",
-        "failure",
-        "goal",
-        "goals",
-        "groups",
-        "ledger",
-        "listeners",
-        "options",
-        "plan",
-        "platform",
-        "progress",
-        "questions",
-        "scope",
-        "started_by",
-        "summarized",
-        "trace",
-        "traced",
-        "turn_start",
-        "usage",
-    )
+        "__weakref__", "_due", "_prompts", "_subscribers", "_tasks", "_waiters", "acting", "agent", "behind",
+        "blackboard", "caller", "cancel_scope", "children", "closing", "created_at", "driven", "durable",
+        "end_requested", "failure", "finished_at", "goal", "goals", "groups", "id", "ledger", "listeners", "options",
+        "outcome", "parent", "plan", "platform", "progress", "questions", "remote", "runs_since", "scope",
+        "seconds_before", "started_by", "status", "stepped", "storing", "storing_ends", "summarized", "trace",
+        "traced", "turn_start", "usage", "version",
+    )  # fmt: skip
+
+    id: str
+    parent: "AgentProcess | None"
+    """The process whose action started this one."""
+    started_by: str
+    """The name of the action that started it."""
+    children: "list[AgentProcess]"
+    """The processes that its actions started."""
+    agent: Agent
+    """Its agent, with the actions of components."""
+    goal: Goal | None
+    plan: tuple[str, ...]
+    """The names of the actions still to run to reach the goal, as planned last."""
+    outcome: Outcome | None
+    """How it ended, or what it waits for; None while it can go on by itself."""
+    end_requested: Outcome | None
+    """The outcome that `kill` or `terminate` asked for; the process ends with it as soon as it can."""
+    finished_at: datetime | None
+    """When it got its outcome; None while it has none."""
+    seconds_before: float
+    """For how long it had run before the run that is under way, in this program and in others."""
+    runs_since: float | None
+    progress: "ActionProgress[AgentProcess]"
+    failure: Failure | None
+    """The last one, whether or not another way was found afterwards."""
+    ledger: Ledger
+    """The cost of models in this process and in those that it started, by entry and in sums; `usage` is the sum."""
+    turn_start: TurnStart
+    """Where it stood when its turn began, for a process that goes on from turn to turn."""
+    trace: Trace
+    """Where it was started in a trace, which its spans are parts of also when another program lets it go on."""
+    traced: bool
+    """Whether spans are recorded of its work."""
+    driven: bool
+    """Whether a task runs it. A process that only waits for its sub-processes counts as running without one."""
+    stepped: bool
+    """Whether only `tick` continues it; an answer alone does not."""
+    acting: int
+    """The number of actions that run now."""
+    cancel_scope: CancelScope | None
+    """Cancels the running actions; None while nothing runs."""
+    remote: bool
+    """Whether another program runs it, or is going to: here it shows what the store knows of it."""
+    closing: bool
+    """Whether this program ends and follows it no longer."""
+    durable: bool
+    """Whether each of its steps is stored, so that it goes on when the program has ended in its middle."""
+    behind: bool
+    """Whether an action has ended since it was stored last."""
+    storing: bool
+    """Whether its outcome is not told yet, because it is not stored yet."""
+    storing_ends: bool
+    """Whether that is so also if it has ended, and can be run again from its beginning otherwise."""
+    summarized: bool
+    """Whether only its outcome and its history are kept, because it ended long ago."""
+    version: int | None
+    """Of a root: how often its family was saved, as far as this program knows; None: it does not know."""
+    _subscribers: Listeners | None
+    _prompts: SentPrompts | None
+    _tasks: int
+    """The number of tasks that run it, or have run it and whose callbacks have not been called yet."""
+    _due: int
+    """The number of changes that were requested, perhaps by other threads, and are not made yet."""
+    _waiters: list[asyncio.Future[None]]
+    """One for each who waits for a change."""
 
     def __init__(
         self,
@@ -170,45 +210,125 @@ class AgentProcess(Lifecycle):
         groups: ToolGroupResolver,
         *,
         goals: Sequence[str] | None = None,
-        parent: Self | None = None,
+        parent: "AgentProcess | None" = None,
         started_by: str = "",
     ) -> None:
-        super().__init__(process_id, parent)
-        self.traced = False
-        """Whether spans are recorded of its work."""
-        self.durable = False
-        """Whether each of its steps is stored, so that it goes on when the program has ended in its middle."""
-        self.summarized = False
-        """Whether only its outcome and its history are kept, because it ended long ago."""
-        self.started_by = started_by
-        """The name of the action that started it."""
-        self.trace = current_trace()
-        """Where it was started in a trace, which its spans are parts of also when another program lets it go on."""
+        self.id, self.parent, self.started_by, self.children = process_id, parent, started_by, []
+        if parent is not None:
+            parent.children.append(self)
         self.scope, self.options, self.caller = scope, options, caller
-        self.platform, self.groups = platform, groups
-        self.agent: Agent = scope.agent  # with the actions of components
+        self.platform, self.groups, self.agent = platform, groups, scope.agent
         self.goals = tuple(scope.goals if goals is None else goals)
+        self.goal, self.plan = None, ()
+        self.status, self.outcome, self.end_requested = ProcessStatus.NOT_STARTED, None, None
+        self.created_at, self.finished_at = datetime.now(UTC), None
+        self.seconds_before, self.runs_since = 0.0, None
         self.listeners = Listeners(options.listeners)  # where there are none, no events are made
         self.listeners.use_running_loop()
-        self._subscribers: Listeners | None = None
+        self._subscribers = None
         on_bound, begin = self.listeners.binding_listener(process_id), options.blackboard
         self.blackboard = Blackboard(on_bound) if begin is None else begin.spawn(on_bound)
         self.blackboard.infer_types_by(scope.infer_type)
-        self.progress: ActionProgress[AgentProcess] = ActionProgress(process_id)
-        self.questions = Questions(process_id)
-        self.goal: Goal | None = None
-        self.plan: tuple[str, ...] = ()
-        """The names of the actions still to run to reach the goal, as planned last."""
-        self.usage = NOTHING
-        self.turn_start = FIRST_TURN
-        """Where it stood when its turn began, for a process that goes on from turn to turn."""
-        self.ledger = Ledger()
-        """The cost of models in this process and in those that it started, by entry and in sums; `usage` is the sum."""
-        self._prompts: SentPrompts | None = None
-        self.failure: Failure | None = None  # the last one, whether or not another way was found afterwards
-        self._seconds_run, self._runs_since = 0.0, cast("float | None", None)
-        self._behind = False
-        """Whether an action has ended since it was stored last."""
+        self.progress, self.questions, self.failure = ActionProgress(process_id), Questions(), None
+        self.usage, self.ledger, self.turn_start = NOTHING, Ledger(), FIRST_TURN
+        self.trace, self.traced, self._prompts = current_trace(), False, None
+        self.driven = self.stepped = self.remote = self.closing = False
+        self.acting, self.cancel_scope = 0, None
+        self._tasks, self._due, self._waiters = 0, 0, []
+        self.durable = self.behind = self.storing = self.storing_ends = self.summarized = False
+        self.version = None
+
+    @staticmethod
+    def current() -> "AgentProcess | None":
+        """The process that runs the calling code, inside actions, conditions and tools; None elsewhere."""
+        process = tool_context().process
+        return process if isinstance(process, AgentProcess) else None
+
+    __goalport_current__ = current
+
+    # How it stands.
+
+    @property
+    def root(self) -> "AgentProcess":
+        """The process that a caller started: this one, or the one above all those that started it."""
+        root = self
+        while root.parent is not None:
+            root = root.parent
+        return root
+
+    @property
+    def subtree(self) -> "Sequence[AgentProcess]":
+        """It and all that it started, each before those that it started itself."""
+        found = [self]
+        for each in found:
+            found += each.children
+        return found
+
+    @property
+    def family(self) -> "Sequence[AgentProcess]":
+        """The root, and all that it started, each before those that it started itself."""
+        return self.root.subtree
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended and can never continue."""
+        return self.outcome is not None and self.outcome.final
+
+    @property
+    def idle(self) -> bool:
+        """Whether it may be run now: nothing runs it, and nothing forbids it."""
+        return not (self.driven or self.over or self.end_requested)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has begun, and can go on by itself."""
+        waits = self.outcome is not None or self.stepped or self.progress.parked
+        return not waits and self.status is not ProcessStatus.NOT_STARTED
+
+    @property
+    def busy(self) -> bool:
+        """Whether something runs it, changes it, or is going to run it."""
+        return self.driven or self.changing or self.ready
+
+    @property
+    def active(self) -> bool:
+        """Whether anything runs in it, or in a process that it started."""
+        return self.driven or self._tasks > 0 or self.changing or any(each.active for each in self.children)
+
+    @property
+    def changing(self) -> bool:
+        """Whether a change of it, or of a process that it started, was requested and is not made yet."""
+        own = not self.over and (self._due > 0 or self.end_requested is not None)
+        return own or any(each.changing for each in self.children)
+
+    @property
+    def withheld(self) -> bool:
+        """Whether its outcome is not told yet, because it is not stored yet."""
+        return self.storing and (self.storing_ends or not self.over)
+
+    @property
+    def followed(self) -> bool:
+        """Whether anybody has subscribed to its events."""
+        return self._subscribers is not None and self._subscribers.attentive
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody waits for it or follows it."""
+        return bool(self._waiters) or self.followed
+
+    @property
+    def pending(self) -> AbstractSet[str]:
+        """The names of the actions that wait for an answer."""
+        if not self.questions and not self.progress.parked:
+            return _NONE
+        return {*self.progress.parked, *(question.action for question in self.questions.open)}
+
+    @property
+    def open_questions(self) -> tuple[Question, ...]:
+        """The questions that people have to answer, here and in processes that its actions started; none once ended."""
+        if self.status.ended:
+            return ()
+        return self.questions.open + tuple(each for child in self.children for each in child.open_questions)
 
     @property
     def history(self) -> tuple[ActionInvocation, ...]:
@@ -222,13 +342,10 @@ class AgentProcess(Lifecycle):
             self._prompts = SentPrompts()
         return self._prompts
 
-    @staticmethod
-    def current() -> "AgentProcess | None":
-        """The process that runs the calling code, inside actions, conditions and tools; None elsewhere."""
-        process = tool_context().process
-        return process if isinstance(process, AgentProcess) else None
-
-    __goalport_current__ = current
+    @property
+    def seconds_run(self) -> float:
+        """For how many seconds it has run, in this program and in others, without the time in which it waited."""
+        return self.seconds_before + (0.0 if self.runs_since is None else time.monotonic() - self.runs_since)
 
     @property
     def turn_actions(self) -> int:
@@ -245,6 +362,114 @@ class AgentProcess(Lifecycle):
         """The actions that ran in its turn, in order; without turns, all."""
         return self.progress.history[self.turn_start.actions :]
 
+    # Its result.
+
+    async def wait(self) -> Outcome:
+        """Wait until the process has an outcome, and return it: its end, its questions, or why it is stuck.
+
+        After an answer the outcome that follows from the answer is returned. Cancelling the wait does not change the
+        process. Raises `HandedOver` when this program ends first, and `GoalportError` if nothing has started it.
+        """
+        if self.status is ProcessStatus.NOT_STARTED and self.root.version is None and not (self.active or self.remote):
+            raise GoalportError(f"Process {self.id} has not been started. Call run(), resume() or tick() first.")
+        while self.outcome is None or self.withheld or (not self.over and self.changing):
+            if self.closing:
+                raise HandedOver(self.id)
+            await self._change()
+        return self.outcome
+
+    async def rest(self) -> Outcome | None:
+        """Wait until nothing runs any more in this process and in those that it started, and return its outcome.
+
+        A process rests when it has ended, waits for people, is stuck, has not started, or is driven by `tick` and is
+        between two ticks. In the last two cases the outcome is None. Cancelling the wait does not change the process.
+        """
+        while self.active:
+            await self._change()
+        return self.outcome
+
+    async def changed(self) -> None:
+        """Wait until anything about it changes. Raises `HandedOver` when this program ends first."""
+        if not self.closing:
+            await self._change()
+        if self.closing:
+            raise HandedOver(self.id)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, but not longer than until its end is requested."""
+        with move_on_after(seconds):
+            while self.end_requested is None:
+                await self._change()
+
+    async def _change(self) -> None:
+        changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(changed)
+        try:
+            await changed
+        except asyncio.CancelledError:
+            if changed in self._waiters:
+                self._waiters.remove(changed)
+            raise
+
+    def notify_waiters(self) -> None:
+        """Wake everybody who waits for this process, or for the process that started it."""
+        if self._waiters:
+            waiters, self._waiters = self._waiters, []
+            for each in waiters:
+                if not each.done():
+                    each.set_result(None)
+        if self.parent is not None:
+            self.parent.notify_waiters()
+
+    def result_of_type(self, kind: type[T]) -> T:
+        """The result of a completed process: the goal's output if it has that type, else the newest object of it.
+
+        Raises a subclass of `ProcessEnded` when the process has not reached its goal.
+        """
+        if self.outcome is None:
+            raise ProcessEnded(self.id, "The process has not ended yet.")
+        if not isinstance(self.outcome, Completed):
+            raise self.outcome.error(self.id, self.outcome.reason) from (self.failure and self.failure.error)
+        if is_of(self.outcome.value, self.goal and self.goal.output, kind):
+            return self.outcome.value  # type: ignore[return-value]
+        found = self.last(kind)
+        if found is None:
+            raise ProcessEnded(self.id, f"The goal was reached, but there is no {type_name(kind)}.")
+        return found
+
+    def last(self, kind: type[T]) -> T | None:
+        """The newest visible object of a type, or None. Raises `ProcessEnded` when the blackboard is no longer kept."""
+        if self.summarized:
+            what = f"Whether there was {with_article(kind)} is not known any more: of what ended long ago, only the"
+            raise ProcessEnded(
+                self.id, f"{what} outcome and the history are kept. Hold on to the process to keep what it knew."
+            )
+        return self.blackboard.last(kind)
+
+    # What lets it go on.
+
+    def resume(self, *objects: object) -> None:
+        """Continue a process that waits, is stuck or is between two ticks, with more objects on its blackboard.
+
+        In any other state this does nothing. Callable from any thread.
+        """
+        self.platform.resume(self, *objects)
+
+    async def tick(self) -> ProcessStatus:
+        """Take one step: plan, and run the first action of the plan. Returns the new status.
+
+        After that only `tick`, `run` or `resume` continue the process; an answer does not. A process that has ended is
+        not changed. Raises `GoalportError` while something else runs it.
+        """
+        if not self.over:
+            await self.platform.step(self)
+        return self.status
+
+    async def run(self) -> Outcome:
+        """Run to the end, or until a person has to answer, and return the outcome."""
+        self.resume()
+        return await self.wait()
+
     def begin_turn(self, objects: Sequence[object], caller: Caller | None, token: str) -> bool:
         """Begin a turn, as nothing runs it: more objects are on its blackboard, and its budget is whole again.
 
@@ -252,38 +477,114 @@ class AgentProcess(Lifecycle):
         that failed may run again, and what was stopped in their middle is forgotten; those that wait for people wait
         on. `caller` is its caller with the scopes of today; None: as before.
         """
-        told = self.turn_start.told
+        told, progress = self.turn_start.told, self.progress
         if token in told:
             return False
-        for action in [*self.progress.journals.keys() - self.pending]:
-            self.progress.end(action).close(f"The turn in which {action} ran was stopped.")
-        self.progress.begin_turn()
+        for action in [*progress.journals.keys() - self.pending]:
+            progress.end(action, f"The turn in which {action} ran was stopped.")
+        progress.left_out.clear()
+        progress.declined.clear()
+        progress.impasse_after = -1
         told = (*told[-_TOLD:], token)
-        self.turn_start = TurnStart(len(self.progress.history), self.usage, self.seconds_run, told)
+        self.turn_start = TurnStart(len(progress.history), self.usage, self.seconds_run, told)
         if caller is not None and caller.same_as(self.caller):
             self.caller = caller
         for each in objects:
             self.blackboard.add(each)
         return True
 
-    def exceed(self, reason: str) -> None:
-        """End it because it has exceeded a limit, as `terminate` does; or its turn, if it goes on from turn to turn.
+    def on_loop(self, change: Callable[[], None]) -> None:
+        """Make a change on the event loop: at once if called there, soon if called from another thread."""
+        self.listeners.on_loop(self.expect(change))
 
-        Processes that its actions started are terminated in any case.
+    def expect(self, change: Callable[[], None]) -> Callable[[], None]:
+        """The same change, to be made on the event loop. Until it is made, `rest` does not return."""
+
+        def make() -> None:
+            try:
+                change()
+            finally:
+                with _counting_lock:
+                    self._due -= 1
+                self.notify_waiters()
+
+        with _counting_lock:
+            self._due += 1
+        return make
+
+    def in_background(
+        self, work: Coroutine[Any, Any, None], then: "Callable[[asyncio.Task[None]], None] | None" = None
+    ) -> "asyncio.Task[None]":
+        """Do something for it in a task of its own, which begins with the event loop's next turn; `rest` waits for it.
+
+        `then` is called with the task when that has ended.
         """
-        if not self.options.turns:
-            self.terminate(reason)
-            return
-        self.end_turn(reason)
-        for child in self.children:
-            child.terminate(reason)
+        self._tasks += 1
 
-    def stop_turn(self, reason: str = "The turn was stopped.") -> None:
-        """End the running actions, and so the turn, but not the process. Callable from any thread.
+        def ended(task: "asyncio.Task[None]") -> None:
+            _working.discard(task)
+            self._tasks -= 1
+            if then is not None:
+                then(task)
+            self.notify_waiters()
 
-        A process that nothing runs is not changed.
+        task = asyncio.get_running_loop().create_task(work, name=self.id)
+        _working.add(task)
+        task.add_done_callback(ended)
+        return task
+
+    def reopen(self) -> None:
+        """Return a process that waits or is stuck to a state in which it can continue."""
+        self.outcome, self.finished_at = None, None
+        self.status = ProcessStatus.RUNNING
+
+    def release(self) -> None:
+        """Note that the task has stopped: its sub-processes go on without it, or it continues step by step."""
+        self.driven = False
+        if isinstance(self.end_requested, Stuck):
+            self.end_requested = None
+
+    def detach(self, *, closing: bool = False) -> None:
+        """Stop running it here, since another program runs it or is going to; `closing`: this program ends."""
+        self.remote, self.closing = True, closing
+        if self.cancel_scope is not None:
+            self.cancel_scope.cancel()
+        if closing:
+            self.notify_waiters()
+
+    def update_ancestors(self) -> None:
+        """Update the processes above that wait for this one, as far as their status changes with its status."""
+        above = self.parent
+        while above is not None and above.follow_children():
+            above = above.parent
+
+    def follow_children(self) -> bool:
+        """Update the state from the sub-processes that its actions wait for, while it is not running itself.
+
+        The process counts as running while one of them runs, and as waiting when all of them wait. Returns whether its
+        state has changed.
         """
-        self.on_loop(lambda: self.cancel_turn(reason))
+        if self.driven or self.over or not self.progress.parked:
+            return False
+        waits = self._waits_for_running_child
+        if waits and isinstance(self.outcome, Waiting):
+            self.reopen()
+        elif not waits and self.outcome is None:
+            self.settle(Waiting(self.open_questions))
+        else:
+            return False
+        return True
+
+    @property
+    def _waits_for_running_child(self) -> bool:
+        """Whether anything runs in a process that an action waits for."""
+        return any(
+            not isinstance(child.outcome, Waiting)
+            or any(each.outcome is None for each in self.progress.journals[action].waits_for)
+            for action, child in self.progress.parked.items()
+        )
+
+    # What ends it.
 
     def kill(self, reason: str = "It was killed.") -> None:
         """End this process and those that it started at once: running actions are cancelled. Callable from any thread.
@@ -320,43 +621,99 @@ class AgentProcess(Lifecycle):
         elif self.cancel_scope is not None and (isinstance(wanted, Killed) or not self.acting):
             self.cancel_scope.cancel()
 
-    def on_loop(self, change: Callable[[], None]) -> None:
-        """Make a change on the event loop: at once if called there, soon if called from another thread."""
-        self.listeners.on_loop(self.expect(change))
+    def exceed(self, reason: str) -> None:
+        """End it because it has exceeded a limit, as `terminate` does; or its turn, if it goes on from turn to turn.
 
-    def resume(self, *objects: object) -> None:
-        """Continue a process that waits, is stuck or is between two ticks, with more objects on its blackboard.
-
-        In any other state this does nothing. Callable from any thread.
+        Processes that its actions started are terminated in any case.
         """
-        self.platform.resume(self, *objects)
+        if not self.options.turns:
+            self.terminate(reason)
+            return
+        if self.driven:  # otherwise it goes on when those that it started have ended, and its turn ends then
+            self.end_requested = self.end_requested or Stuck(reason, turn_failed=True)
+        for child in self.children:
+            child.terminate(reason)
 
-    async def tick(self) -> ProcessStatus:
-        """Take one step: plan, and run the first action of the plan. Returns the new status.
+    def stop_turn(self, reason: str = "The turn was stopped.") -> None:
+        """End the running actions, and so the turn, but not the process. Callable from any thread.
 
-        After that only `tick`, `run` or `resume` continue the process; an answer does not. A process that has ended is
-        not changed. Raises `GoalportError` while something else runs it.
+        A process that nothing runs is not changed.
         """
-        if not self.over:
-            await self.platform.step(self)
-        return self.status
 
-    async def run(self) -> Outcome:
-        """Run to the end, or until a person has to answer, and return the outcome."""
-        self.resume()
-        return await self.wait()
+        def stop() -> None:
+            if self.driven and self.end_requested is None and not self.over:
+                self.end_requested = Stuck(reason, turn_failed=True)
+                if self.cancel_scope is not None:
+                    self.cancel_scope.cancel()
 
-    def begin_with(self, context: Context) -> None:
-        """Put what a context holds on the blackboard, as older than all that is there."""
-        earlier = Blackboard(self.listeners.binding_listener(self.id))
-        earlier.infer_types_by(self.scope.infer_type)
-        context.populate(earlier)
-        self.blackboard.begin_with(earlier)
+        self.on_loop(stop)
 
-    def narrow(self, scope: Scope) -> None:
-        """Do without the actions that a narrower scope does not have, before it begins."""
-        self.scope, self.agent = scope, scope.agent
-        self.blackboard.infer_types_by(scope.infer_type)
+    def settle(self, outcome: Outcome) -> None:
+        """Set the outcome of the process and wake those who wait for it. An outcome that is final is not replaced."""
+        if self.over:
+            return
+        if isinstance(outcome, Waiting) and self._waits_for_running_child:
+            self.release()
+            return
+        self.release()
+        self.outcome, self.status = outcome, outcome.status
+        self.finished_at, self.plan = datetime.now(UTC), ()
+        if self.over:
+            for journal in self.progress.journals.values():
+                journal.end_calls()
+            self.progress.journals.clear()
+        if isinstance(outcome, Failed) and self.failure is None:
+            self.fail(outcome.reason)
+        if self.listeners.attentive:
+            self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
+        self.notify_waiters()
+
+    def publish_outcome(self) -> None:
+        """Tell its outcome: it is stored, or cannot be."""
+        if self.storing:
+            self.storing = False
+            self.notify_waiters()
+
+    def fail(self, reason: str, action: str = "", error: BaseException | None = None) -> None:
+        """Note a failure, of an action or of the process itself, whether or not there is another way.
+
+        The exception is kept only where the platform's `tells_errors` is set.
+        """
+        self.failure = Failure(reason, action, error if self.platform.tells_errors else None)
+
+    def words_for(self, error: BaseException) -> str:
+        """The description of a failure for everybody who does not read the log.
+
+        Messages of goalport's own errors are made for people. The message of any other error is included only where the
+        platform's `tells_errors` is set; otherwise the text names its class and says that the log has it.
+        """
+        if self.platform.tells_errors or isinstance(error, GoalportError):
+            return in_words(error)
+        if isinstance(error, BaseExceptionGroup):
+            return excerpt("; ".join(map(self.words_for, leaves(cast("BaseException", error)))), MOST_WORDS)
+        return f"{type(error).__name__} (the server's log has it, under process {self.id})"
+
+    def release_frames(self) -> None:
+        """Release the variables of what ran and failed; its traceback keeps the lines."""
+        error = None if self.failure is None else self.failure.error
+        traceback = None if error is None else error.__traceback__
+        while traceback is not None:
+            # Since Python 3.12 a frame keeps the frames of its callers, and those this process. On 3.12 the garbage
+            # collector has to find them: to clear the frame of a caller that is suspended would end that coroutine.
+            frame = traceback.tb_frame if sys.version_info >= (3, 13) else None
+            while frame is not None:
+                try:
+                    frame.clear()
+                except RuntimeError:  # it runs still, as the event loop does
+                    break
+                frame = frame.f_back
+            traceback = traceback.tb_next
+
+    # Its events, questions and costs.
+
+    def emit(self, event: Event) -> None:
+        """Tell the listeners of an event; callable from a worker thread too, and the order is kept."""
+        self.listeners.on_event(event)
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Add a listener for all events from now on; the returned function removes it."""
@@ -372,91 +729,21 @@ class AgentProcess(Lifecycle):
 
         return unsubscribe
 
-    @property
-    def followed(self) -> bool:
-        """Whether anybody has subscribed to its events."""
-        return self._subscribers is not None and self._subscribers.attentive
-
-    def emit(self, event: Event) -> None:
-        """Tell the listeners of an event; callable from a worker thread too, and the order is kept."""
-        self.listeners.on_event(event)
-
-    def result_of_type(self, kind: type[T]) -> T:
-        """The result of a completed process: the goal's output if it has that type, else the newest object of it.
-
-        Raises a subclass of `ProcessEnded` when the process has not reached its goal.
-        """
-        if self.outcome is None:
-            raise ProcessEnded(self.id, "The process has not ended yet.")
-        if not isinstance(self.outcome, Completed):
-            raise self.outcome.error(self.id, self.outcome.reason) from (self.failure and self.failure.error)
-        if is_of(self.outcome.value, self.goal and self.goal.output, kind):
-            return self.outcome.value  # type: ignore[return-value]
-        found = self.last(kind)
-        if found is None:
-            raise ProcessEnded(self.id, f"The goal was reached, but there is no {type_name(kind)}.")
-        return found
-
-    def last(self, kind: type[T]) -> T | None:
-        """The newest visible object of a type, or None. Raises `ProcessEnded` when the blackboard is no longer kept."""
-        if self.summarized:
-            what = f"Whether there was {with_article(kind)} is not known any more: of what ended long ago, only the"
-            raise ProcessEnded(
-                self.id, f"{what} outcome and the history are kept. Hold on to the process to keep what it knew."
-            )
-        return self.blackboard.last(kind)
-
-    def spend(self, usage: TokenUsage, *, action: str = "", model: str = "", seconds: float = 0.0) -> None:
-        """Add the cost of a model, and its `seconds`, to this process and those that started it; from any thread.
-
-        The budget is checked before the next action, and before a model is asked again.
-        """
-        entry = Spending(self.id, action, model, usage, seconds)
-        self.charge(entry)
-        self.platform.on_spending.tell(entry)
-
-    def charge(self, entry: Spending) -> None:
-        """Add an entry to the ledgers of this process and those that started it."""
-        process, name = self, entry.action
-        with _spending_lock:
-            while process is not None:
-                process.usage += entry.usage
-                process.ledger.note(entry, name)
-                process, name = process.parent, process.started_by
-
-    @property
-    def open_questions(self) -> tuple[Question, ...]:
-        """The questions that people have to answer, here and in processes that its actions started; none once ended."""
-        if self.status.ended:
-            return ()
-        return self.questions.open + tuple(each for child in self.children for each in child.open_questions)
-
-    def words_for(self, error: BaseException) -> str:
-        """The description of a failure for everybody who does not read the log.
-
-        Messages of goalport's own errors are made for people. The message of any other error is included only where the
-        platform's `tells_errors` is set; otherwise the text names its class and says that the log has it.
-        """
-        if self.platform.tells_errors or isinstance(error, GoalportError):
-            return in_words(error)
-        if isinstance(error, BaseExceptionGroup):
-            return excerpt("; ".join(map(self.words_for, leaves(cast("BaseException", error)))), MOST_WORDS)
-        return f"{type(error).__name__} (the server's log has it, under process {self.id})"
-
-    @property
-    def pending(self) -> AbstractSet[str]:
-        """The names of the actions that wait for an answer."""
-        if not self.questions.asked and not self.progress.parked:
-            return _NONE
-        return {*self.progress.parked, *(question.action for question in self.questions.open)}
-
-    def pursue(self, goal: Goal | None, plan: tuple[str, ...]) -> None:
-        """Note the goal that is pursued, and the actions of the plan."""
-        self.goal, self.plan = goal, plan
+    def emit_missed(self, known: int) -> None:
+        """Tell who subscribed to it or waits what another program did after the first `known` actions."""
+        if self._subscribers is not None:
+            planned, tell = len(self.progress.history) + len(self.plan), self._subscribers.on_event
+            for number, each in enumerate(self.progress.history[known:], start=known + 1):
+                how = cast("ActionStatus", each.status)
+                tell(ActionFinished(each.action, number, planned, how, each.seconds, each.error, process_id=self.id))
+            if (end := self.outcome) is not None:
+                tell(ProcessFinished(end.status, end.reason, process_id=self.id))
+        self.notify_waiters()
 
     def ask(self, action: str, wait: WaitFor[Any], *, in_action: bool = False) -> Question:
         """Put a question of an action to people. `in_action` says that the action continues with the answer."""
-        question = self.questions.ask(action, wait, in_action=in_action)
+        question = Question.of(self.id, action, wait, in_action=in_action)
+        self.questions.append(question)
         self.emit(QuestionAsked(question.id, action, question.message, process_id=self.id))
         return question
 
@@ -475,22 +762,33 @@ class AgentProcess(Lifecycle):
             return False
         return True
 
-    def set_durable(self, *, durable: bool) -> None:
-        """From now on, store each of its steps; or only how it is when nothing of its family runs."""
-        self.durable = durable
+    def spend(self, usage: TokenUsage, *, action: str = "", model: str = "", seconds: float = 0.0) -> None:
+        """Add the cost of a model, and its `seconds`, to this process and those that started it; from any thread.
 
-    @property
-    def seconds_run(self) -> float:
-        """For how many seconds it has run, in this program and in others, without the time in which it waited."""
-        return self._seconds_run + (0.0 if self._runs_since is None else time.monotonic() - self._runs_since)
+        The budget is checked before the next action, and before a model is asked again.
+        """
+        entry = Spending(self.id, action, model, usage, seconds)
+        self.charge(entry)
+        self.platform.on_spending(entry)
+
+    def charge(self, entry: Spending) -> None:
+        """Add an entry to the ledgers of this process and those that started it."""
+        process, name = self, entry.action
+        with _counting_lock:
+            while process is not None:
+                process.usage += entry.usage
+                process.ledger.note(entry, name)
+                process, name = process.parent, process.started_by
+
+    # What is stored of it.
 
     async def checkpoint(self, *, soon: bool = False, late: bool = False) -> None:
         """Store it between two actions, if its steps are stored.
 
         `soon`: not now, but before the next action or with its end; `late`: only if that was said after the last one.
         """
-        due = self.durable and not soon and (self._behind or not late)
-        self._behind = self.durable and soon
+        due = self.durable and not soon and (self.behind or not late)
+        self.behind = self.durable and soon
         if due:
             await self.platform.checkpoint(self)
             await checkpoint_if_cancelled()
@@ -500,128 +798,3 @@ class AgentProcess(Lifecycle):
         if self.durable:
             await self.platform.store_steps(self)
             await checkpoint_if_cancelled()
-
-    def release_frames(self) -> None:
-        """Release the variables of what ran and failed; its traceback keeps the lines."""
-        error = None if self.failure is None else self.failure.error
-        traceback = None if error is None else error.__traceback__
-        while traceback is not None:
-            # Since Python 3.12 a frame keeps the frames of its callers, and those this process. On 3.12 the garbage
-            # collector has to find them: to clear the frame of a caller that is suspended would end that coroutine.
-            frame = traceback.tb_frame if sys.version_info >= (3, 13) else None
-            while frame is not None:
-                try:
-                    frame.clear()
-                except RuntimeError:  # it runs still, as the event loop does
-                    break
-                frame = frame.f_back
-            traceback = traceback.tb_next
-
-    def forget(self) -> None:
-        """Forget everything, to be made of its records anew."""
-        self.progress, self.questions = ActionProgress(self.id), Questions(self.id)
-        self.usage, self.ledger = NOTHING, Ledger()
-        self.children.clear()
-        if self.parent is not None:
-            self.parent.children.append(self)
-
-    def emit_missed(self, known: int) -> None:
-        """Tell who subscribed to it or waits what another program did after the first `known` actions."""
-        if self._subscribers is not None:
-            planned, tell = len(self.progress.history) + len(self.plan), self._subscribers.on_event
-            for number, each in enumerate(self.progress.history[known:], start=known + 1):
-                how = cast("ActionStatus", each.status)
-                tell(ActionFinished(each.action, number, planned, how, each.seconds, each.error, process_id=self.id))
-            if (end := self.outcome) is not None:
-                tell(ProcessFinished(end.status, end.reason, process_id=self.id))
-        self.notify_waiters()
-
-    def restore(
-        self,
-        goal: str,
-        plan: Sequence[str],
-        failure: Failure | None,
-        seconds_run: float,
-        *,
-        trace: Trace,
-        turn_start: TurnStart | None,
-        summarized: bool,
-    ) -> None:
-        """Pursue what a process pursued of which there are records; `summarized`: only its end and its history."""
-        self.trace, self.turn_start = trace, turn_start or FIRST_TURN
-        self.goal, self.plan, self.failure = self.scope.goals.get(goal), tuple(plan), failure
-        self._seconds_run, self._behind = seconds_run, False
-        self.summarized = summarized
-
-    def fail(self, reason: str, action: str = "", error: BaseException | None = None) -> None:
-        """Note a failure, of an action or of the process itself, whether or not there is another way.
-
-        The exception is kept only where the platform's `tells_errors` is set.
-        """
-        self.failure = Failure(reason, action, error if self.platform.tells_errors else None)
-
-    def follow_children(self) -> bool:
-        """Update the state from the sub-processes that its actions wait for, while it is not running itself.
-
-        The process counts as running while one of them runs, and as waiting when all of them wait. Returns whether its
-        state has changed.
-        """
-        if self.driven or self.over or not self.progress.parked:
-            return False
-        if self._waits_for_running_child and isinstance(self.outcome, Waiting):
-            self.reopen()
-            return True
-        if not self._waits_for_running_child and self.outcome is None:
-            self.settle(Waiting(self.open_questions))
-            return True
-        return False
-
-    @property
-    def _waits_for_running_child(self) -> bool:
-        """Whether anything runs in a process that an action waits for."""
-        return any(
-            not isinstance(child.outcome, Waiting)
-            or any(each.outcome is None for each in self.progress.journals[action].waits_for)
-            for action, child in self.progress.parked.items()
-        )
-
-    def as_current(self) -> ContextValues:
-        """The block in which this is the current process."""
-        return ContextValues((TOOL_CONTEXT, ToolContext(self, callers=tool_context().callers)), (CALL_SITE, None))
-
-    def begin_run(self, *, traced: bool) -> CancelScope:
-        """Note that a run begins. Returns the scope for it, which a kill cancels, and its deadline."""
-        self.traced = traced
-        self.begin()
-        self._runs_since = time.monotonic()
-        limit, run = self.options.deadline, self._seconds_run - self.turn_start.seconds
-        deadline = math.inf if limit is None else current_time() + limit - run
-        self.cancel_scope = CancelScope(deadline=deadline)
-        return self.cancel_scope
-
-    def end_run(self, scope: CancelScope) -> None:
-        """Note that a run has ended, with its scope: perhaps because the deadline has passed."""
-        if scope.cancelled_caught and self.end_requested is None and not self.remote:
-            reason = f"The deadline of {self.options.deadline:g} s has passed."
-            self.end_requested = Stuck(reason, turn_failed=True) if self.options.turns else Terminated(reason)
-        self.cancel_scope = None
-        self._seconds_run, self._runs_since = self.seconds_run, None
-
-    def settle(self, outcome: Outcome) -> None:
-        """Set the outcome of the process and wake those who wait for it. An outcome that is final is not replaced."""
-        if self.over:
-            return
-        if isinstance(outcome, Waiting) and self._waits_for_running_child:
-            self.release()
-            return
-        self.driven, self.outcome, self.status = False, outcome, outcome.status
-        self.finished_at, self.plan = datetime.now(UTC), ()
-        if isinstance(self.end_requested, Stuck):
-            self.end_requested = None
-        if self.over:
-            self.progress.end_calls()
-        if isinstance(outcome, Failed) and self.failure is None:
-            self.fail(outcome.reason)
-        if self.listeners.attentive:
-            self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
-        self.notify_waiters()

@@ -7,7 +7,7 @@ cost of models is added to the process. Before each turn of a model the process 
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from logging import getLogger
@@ -23,16 +23,19 @@ from goalport.base.events import Event, ModelReplied, ModelRetried, ProgressUpda
 from goalport.base.words import excerpt, one_line
 from goalport.models.llm import ModelCall, ModelReply, TokenUsage
 from goalport.runtime.ai import Operation, ReplyRecord
-from goalport.runtime.process.agent_process import AgentProcess
-from goalport.runtime.process.journal import (
+from goalport.runtime.process.action_progress import (
+    PLACE,
     Journal,
     Names,
+    OpenCall,
     Parked,
+    UnnamedReply,
     at_place,
+    fingerprint,
     fingerprint_of_model_call,
     fingerprint_of_tool_call,
-    id_of_step,
 )
+from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.lifecycle import ProcessStatus
 from goalport.runtime.process.questions import Question, SchemaSubmission
 from goalport.tools import Tool, ToolResult
@@ -41,21 +44,18 @@ from goalport.tools.upstream.active_calls import Asked, SignInAddress
 _log = getLogger(__name__)
 _SHOWN: Final = 2_000
 """The most characters of arguments that a person is shown."""
-_LONGEST_REASON = 300
+_LONGEST_REASON: Final = 300
 """The most characters of a model's reason for declining that people are shown."""
 
 
 class Attempt(Protocol):
     """One attempt of an action; its context implements this."""
 
-    @property
-    def process(self) -> AgentProcess: ...
-    @property
-    def action(self) -> str: ...
-    @property
-    def journal(self) -> Journal[AgentProcess]: ...
-    @property
-    def names(self) -> Names: ...
+    process: AgentProcess
+    action: str
+    journal: Journal[AgentProcess]
+    names: Names
+
     @property
     def cancelled(self) -> bool: ...
 
@@ -69,6 +69,24 @@ class AskingAttempt(Attempt, Protocol):
         `approval` says that the question is whether a tool may be called.
         """
         ...
+
+
+def refuse_to_go_on(attempt: Attempt) -> None:
+    """Raise `TerminateAction` if the process is to end or its budget is spent, and `NonRetryable` if nobody waits.
+
+    So an attempt that nobody waits for asks no model for nothing.
+    """
+    if attempt.cancelled:
+        raise NonRetryable(f"Process {attempt.process.id} no longer waits for this: no model and no tool is called.")
+    line = [attempt.process]
+    while line[-1].parent is not None:
+        line.append(line[-1].parent)
+    for each in reversed(line):  # one above that has spent its budget is ended here, or its turn is
+        if each.end_requested is not None:
+            raise TerminateAction(each.end_requested.reason)
+        if overspent := each.options.overspent(each):
+            each.exceed(overspent)
+            raise TerminateAction(overspent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +105,7 @@ class ActionCalls:
 
     def before_request(self) -> None:
         """Refuse a request of a tool to a model as one of the action is refused: `ActionOperation.before_turn`."""
-        _refuse_to_go_on(self.attempt)
+        refuse_to_go_on(self.attempt)
 
     def spend(self, model: str, tokens: int, cost: float, seconds: float, /) -> None:
         """Add one request that a tool made to a model to the action, its process and those that started it."""
@@ -96,25 +114,31 @@ class ActionCalls:
 
     def remembers(self, tool: Tool, arguments: Mapping[str, object], /) -> bool:
         """Whether the journal has the result of the next such call."""
-        journal = self.attempt.journal
-        return journal.again and self.attempt.names.peek("tool", _fingerprint(tool, arguments)) in journal.results
+        journal, what = self.attempt.journal, fingerprint_of_tool_call(tool.name, arguments)
+        return journal.again and self.attempt.names.next("tool", what, peek=True) in journal.results
 
     async def call(self, tool: Tool, arguments: Mapping[str, object], /) -> ToolResult:
         """Return the result of a call, made now or recorded. Raises `Parked` when a person has to be asked first."""
         journal = self.attempt.journal
-        name = self.attempt.names.next("tool", _fingerprint(tool, arguments))
+        name = self.attempt.names.next("tool", fingerprint_of_tool_call(tool.name, arguments))
         if name in journal.results:
             return journal.results[name]
         if tool.needs_approval and (refusal := await self._refusal(name, tool, arguments)):
             return ToolResult.of_error(refusal)
         with at_place(name):
             try:
-                result = await (self._run_open_call(name, tool, arguments) if tool.server else tool.run(arguments))
+                result = await (self._open_call(name, tool, arguments) if tool.server else tool.run(arguments))
             except BaseExceptionGroup:
                 if journal.parked:
                     raise Parked from None
                 raise
-        journal.note_result(name, result)
+            except get_cancelled_exc_class():
+                # Parking another part of the action may cancel this wait, but an open call must not end with it.
+                if not journal.parked:
+                    journal.end_calls(name)
+                raise
+        journal.results[name] = result
+        journal.calls.pop(name, None)
         await self.attempt.process.store_steps()
         return result
 
@@ -127,12 +151,11 @@ class ActionCalls:
         name = f"{journal.key}/once:{tool.name}"
         if name in journal.results:
             return journal.results[name]
-        result = await self._result_of_open_call(name, tool, {})
+        result = await self._open_call(name, tool, {})
+        journal.end_calls(name)
         if result.is_error:
-            journal.note_result(name, result)
+            journal.results[name] = result
             await self.attempt.process.store_steps()
-        else:
-            journal.end_call(name)
         return result
 
     async def _refusal(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> str:
@@ -151,23 +174,14 @@ class ActionCalls:
         refusal = f"A person was asked whether {tool.name!r} may be called, and it was not: {reason}"
         return f"{refusal} Do without this call." if reason else ""
 
-    async def _run_open_call(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
-        """Return the result of a call that stays open while a person is asked, and ends if nobody waits for it."""
+    async def _open_call(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
+        """Return the result of a call that stays open while a person is asked; begin it if there is none yet."""
         journal = self.attempt.journal
-        try:
-            return await self._result_of_open_call(name, tool, arguments)
-        except get_cancelled_exc_class():
-            # Parking another part of the action may cancel this wait, but the open call must not end with it.
-            if not journal.parked:
-                journal.end_call(name)
-            raise
-
-    async def _result_of_open_call(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
-        journal = self.attempt.journal
-        open_call = journal.open_call(name, partial(tool.run, arguments), _Asker(self.attempt, tool.server, name))
-        result = await open_call.result()
+        if name not in journal.calls:
+            journal.calls[name] = OpenCall(partial(tool.run, arguments), _Asker(self.attempt, tool.server, name))
+        result = await journal.calls[name].result()
         if result is None:
-            journal.park()
+            journal.parked = True
             raise Parked
         return result
 
@@ -187,7 +201,7 @@ class _Asker:
 
     @property
     def key(self) -> str:
-        return id_of_step(f"{self.name}/{self.attempt.journal.attempts}")
+        return fingerprint(f"{self.name}/{self.attempt.journal.attempts}")
 
     @property
     def begun(self) -> str:
@@ -196,7 +210,7 @@ class _Asker:
 
     async def note_begun(self, identity: str, /) -> None:
         if identity != self.begun:
-            self.attempt.journal.note_result(f"{self.name}/begun", ToolResult.of_text(identity))
+            self.attempt.journal.results[f"{self.name}/begun"] = ToolResult.of_text(identity)
             await self.attempt.process.store_steps()
 
     @property
@@ -204,13 +218,13 @@ class _Asker:
         return self.attempt.process.remote
 
     def ask(self, message: str, asked: Asked, key: str, /) -> Question:
-        journal, name = self.attempt.journal, f"{self.name}/{key}"
-        if key and (earlier := journal.questions.get(name)) is not None and earlier.status != "withdrawn":
+        questions, name = self.attempt.journal.questions, f"{self.name}/{key}"
+        if key and (earlier := questions.get(name)) is not None and earlier.status != "withdrawn":
             return earlier
         wait = wait_for_server(self.server, message, asked)
         question = self.attempt.process.ask(self.attempt.action, wait, in_action=True)
         if key:
-            journal.note_question(name, question)
+            questions[name] = question
         return question
 
     def withdraw(self, question: Question, /) -> None:
@@ -228,26 +242,16 @@ def wait_for_server(server: str, message: str, asked: Asked) -> WaitFor[Any]:
     """What a person is asked for an upstream server. Raises `ToolError` if that is not possible."""
     words = f"{server} asks: {message}"
     try:
-        match asked:
-            case SignInAddress(url):
-                return WaitFor.url(words, _unfilled(url), calls_back=True)
-            case str():
-                return WaitFor.url(words, _unfilled(asked))
-            case _:
-                if not isinstance(asked.get("properties"), Mapping) or "$ref" in json.dumps(asked, default=str):
-                    raise TypeError("Expected fields, each described where it stands.")  # noqa: TRY301
-                return SchemaSubmission(words, asked)
+        if isinstance(asked, SignInAddress | str):
+            url = asked.url if isinstance(asked, SignInAddress) else asked
+            # Only the addresses of our own actions have placeholders for our ids.
+            unfilled = url.replace("{", "%7B").replace("}", "%7D")
+            return WaitFor.url(words, unfilled, calls_back=isinstance(asked, SignInAddress))
+        if not isinstance(asked.get("properties"), Mapping) or "$ref" in json.dumps(asked, default=str):
+            raise TypeError("Expected fields, each described where it stands.")  # noqa: TRY301
+        return SchemaSubmission(words, asked)
     except TypeError as error:
         raise ToolError(f"The server {server!r} asked for something that is no form: {error}") from None
-
-
-def _unfilled(url: str) -> str:
-    """The same address without placeholders for our ids, which only the addresses of our own actions have."""
-    return url.replace("{", "%7B").replace("}", "%7D")
-
-
-def _fingerprint(tool: Tool, arguments: Mapping[str, object]) -> str:
-    return fingerprint_of_tool_call(tool.name, arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +266,7 @@ class _ReplyRecord:
         return self.attempt.journal.replies.get(self.name)
 
     async def keep(self, reply: ModelReply, /) -> None:
-        self.attempt.journal.note_reply(self.name, reply)
+        self.attempt.journal.replies[self.name] = reply
         await self.attempt.process.store_steps()
 
 
@@ -277,20 +281,20 @@ class ActionOperation(Operation):
 
     def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
         """The record for the reply to a request; it holds the reply already if the action began again."""
-        if not self._attempt.journal.again and not self._process.durable:
-            return self._attempt.journal.note_request(model, call)
-        name = self._attempt.names.next("model", fingerprint_of_model_call(model, call))
-        return _ReplyRecord(self._attempt, name)
+        journal = self._attempt.journal
+        if journal.again or self._process.durable:
+            name = self._attempt.names.next("model", fingerprint_of_model_call(model, call))
+            return _ReplyRecord(self._attempt, name)
+        reply = UnnamedReply(PLACE.get(), model, call)
+        journal.unnamed_replies.append(reply)
+        return reply
 
     def emit(self, event: Event, /) -> None:
         """Emit an event of the process, and note while a provider has to be asked again."""
-        match event:
-            case ModelRetried(message=message, action=action):
-                self._process.progress.wait_for_provider(action, message)
-            case ModelReplied(action=action):
-                self._process.progress.wait_for_provider(action, "")
-            case _:
-                pass
+        if isinstance(event, ModelRetried):
+            self._process.progress.waits[event.action] = event.message
+        elif isinstance(event, ModelReplied):
+            self._process.progress.waits.pop(event.action, None)
         self._process.emit(event)
 
     def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
@@ -299,7 +303,10 @@ class ActionOperation(Operation):
 
     def decline(self, reason: str, /) -> None:
         """Note why the action may return nothing; the reason is shown when no other way leads to the goal."""
-        self._process.progress.decline(self._attempt.action, one_line(reason, _LONGEST_REASON))
+        if words := one_line(reason, _LONGEST_REASON):
+            self._process.progress.declined[self._attempt.action] = words
+        else:
+            self._process.progress.declined.pop(self._attempt.action, None)
 
     def note_missing(self, role: str, why: str, /) -> None:
         """Log what is missing of a tool group and keep it for the history, once in a run of the action."""
@@ -311,29 +318,10 @@ class ActionOperation(Operation):
     async def before_turn(self, tool: str, /) -> None:
         """Before a call of a tool, pause as long as the run's options say. `tool` is empty before a request of a model.
 
-        Raises `TerminateAction` when the process is to end or its budget is spent, and `NonRetryable` when nobody waits
-        for this attempt any more, so that it asks no model for nothing.
+        Raises what `refuse_to_go_on` raises.
         """
-        _refuse_to_go_on(self._attempt)
+        refuse_to_go_on(self._attempt)
         pause = self._process.options.tool_delay if tool else 0.0
         if pause > 0:
             await anyio.sleep(pause)
-            _refuse_to_go_on(self._attempt)
-
-
-def _refuse_to_go_on(attempt: Attempt) -> None:
-    if attempt.cancelled:
-        raise NonRetryable(f"Process {attempt.process.id} no longer waits for this: no model and no tool is called.")
-    for each in _ancestors(attempt.process):  # one above that has spent its budget is ended here, or its turn is
-        if each.end_requested is not None:
-            raise TerminateAction(each.end_requested.reason)
-        if overspent := each.options.overspent(each):
-            each.exceed(overspent)
-            raise TerminateAction(overspent)
-
-
-def _ancestors(process: AgentProcess) -> Iterator[AgentProcess]:
-    """The processes that started this one, the outermost first, and the process itself."""
-    if process.parent is not None:
-        yield from _ancestors(process.parent)
-    yield process
+            refuse_to_go_on(self._attempt)

@@ -1,47 +1,84 @@
-"""The context of an action: gives it its process, the blackboard, its tools, and a way to report progress.
+"""What a user's function is given: the context of its action, and its arguments.
 
-A context belongs to one attempt of one action. After the attempt was abandoned, it refuses to change the process.
+A context belongs to one attempt of one action: it gives the action its process, the blackboard, its tools, and a way to
+report progress. After the attempt was abandoned, it refuses to change the process. Arguments are objects from the
+blackboard, and services of the process and the platform. Also here are models that are asked and tools that are called
+outside of actions: the platform's `Ai`, called inside of an action, works for that action; elsewhere events go to the
+platform's listeners, and costs are noted by `spending_outside`.
 """
 
+import inspect
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
+from dataclasses import dataclass
 from functools import partial
-from inspect import CO_COROUTINE, iscoroutinefunction
 from logging import getLogger
 from time import perf_counter
-from typing import Any, Final, Generic, Self, TypeAlias, TypeGuard, TypeVar, cast, overload
+from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeGuard, TypeVar, cast, overload, runtime_checkable
 
 from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class
 
 from goalport.agents.blackboard import DEFAULT_BINDING, Blackboard
-from goalport.agents.domain import SERVICES, Agent, WaitFor
+from goalport.agents.domain import (
+    SERVICES,
+    Agent,
+    Injected,
+    Input,
+    Parameter,
+    ProvidedInput,
+    Resolved,
+    Resolver,
+    WaitFor,
+    inputs_among,
+)
 from goalport.base.caller import Caller
-from goalport.base.errors import Declined, GoalportError, NonRetryable, UnknownName, leaves
-from goalport.base.events import MessageDelta, MessageSent, ProgressUpdated
+from goalport.base.errors import Declined, DeploymentError, GoalportError, NonRetryable, UnknownName, leaves
+from goalport.base.events import Event, EventListener, MessageDelta, MessageSent, ProgressUpdated, SourcesShown
 from goalport.base.secrecy import SecretHider
 from goalport.base.words import type_name
 from goalport.models.llm import AssistantMessage, TextDelta, ThinkingDelta, TokenUsage
-from goalport.runtime.ai import TOOL_CONTEXT, Ai, Interaction, ToolContext, to_be_awaited, tool_context
+from goalport.runtime.ai import (
+    TOOL_CONTEXT,
+    Ai,
+    Interaction,
+    Operation,
+    ToolContext,
+    to_be_awaited,
+    tool_context,
+)
+from goalport.runtime.process.action_progress import PLACE, Journal, Names, Parked, at_place, fingerprint
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.attempt import ActionCalls, ActionOperation, Attempt
-from goalport.runtime.process.journal import (
-    PLACE,
-    Journal,
-    Names,
-    Parked,
-    at_place,
-    fingerprint_of_question,
-    id_of_step,
-)
+from goalport.runtime.process.ledger import Spending
 from goalport.runtime.process.lifecycle import Completed, Waiting
 from goalport.runtime.process.questions import SchemaSubmission
-from goalport.tools import CALL_SITE, Contained, ContextValues, Tool, in_thread
+from goalport.tools import CALL_SITE, Contained, ContextValue, ContextValues, Tool, ToolResult, in_thread
 from goalport.tools.functions import CURRENT, PREPARE
 
+_log = getLogger(__name__)
+T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741 - an item
+R = TypeVar("R")
 Sendable: TypeAlias = AssistantMessage | str | AsyncIterator[str] | AsyncIterator[TextDelta | ThinkingDelta]
 """A message, its text, or its pieces as they come."""
+_DEEPEST: Final = 20
+"""How deep processes may start one another; a deeper nesting is taken for an endless recursion."""
+_BLOCKING_SECONDS: Final = 0.5
+"""The number of seconds for which a function may block the event loop before a warning is logged."""
+_current: "ContextVar[ActionContext | None]" = ContextVar("goalport_context", default=None)
 
 
 async def send_message(attempt: Attempt, message: Sendable) -> AssistantMessage:
@@ -51,74 +88,45 @@ async def send_message(attempt: Attempt, message: Sendable) -> AssistantMessage:
     if known is not None:
         await _close(message)
         return known
-    process, message_id = attempt.process, id_of_step(name)
-    whole = await _whole(attempt, message_id, message)
-    sent = await process.platform.send_message(process, message_id, whole)
-    attempt.journal.note_message(name, sent)
+    process, message_id = attempt.process, fingerprint(name)
+    if not isinstance(message, AssistantMessage):
+        told = AssistantMessage(message) if isinstance(message, str) else await _gathered(attempt, message_id, message)
+        message = told
+    sent = await process.platform.send_message(process, message_id, message)
+    attempt.journal.messages[name] = sent
     process.emit(MessageSent(message_id, sent.content, action=attempt.action, process_id=process.id))
     return sent
 
 
-async def _whole(attempt: Attempt, message_id: str, message: Sendable) -> AssistantMessage:
-    """The message, after its pieces were told."""
-    if isinstance(message, AssistantMessage):
-        return message
-    if isinstance(message, str):
-        return AssistantMessage(message)
-    text, thoughts = _Pieces(attempt, message_id), _Pieces(attempt, message_id, thinking=True)
-    try:
-        async for piece in message:
-            now, before = (thoughts, text) if isinstance(piece, ThinkingDelta) else (text, thoughts)
-            before.pause()
-            now.add(piece if isinstance(piece, str) else piece.text)
-    finally:
-        await _close(message)
-    text.pause()
-    thoughts.pause()
-    return AssistantMessage(text.whole, thinking=thoughts.whole)
+async def _gathered(
+    attempt: Attempt, message_id: str, pieces: AsyncIterator[str] | AsyncIterator[TextDelta | ThinkingDelta]
+) -> AssistantMessage:
+    """The message of these pieces; each is told when it comes, without secrets."""
+    process, hider, thinking = attempt.process, SecretHider(), False
+    texts, thoughts = list[str](), list[str]()
 
-
-class _Pieces:
-    """The pieces of a message, or of the thoughts about it; each is told when it comes, without secrets."""
-
-    def __init__(self, attempt: Attempt, message_id: str, *, thinking: bool = False) -> None:
-        self._attempt, self._message_id, self._thinking = attempt, message_id, thinking
-        self._came: list[str] = []
-        self._hider = SecretHider()
-
-    def add(self, piece: str) -> None:
-        """Tell one more piece."""
-        self._came.append(piece)
-        self._tell(self._hider.next(piece))
-
-    def pause(self) -> None:
-        """Tell what was held back, since another text goes on now."""
-        self._tell(self._hider.end())
-
-    @property
-    def whole(self) -> str:
-        """All pieces as they came."""
-        return "".join(self._came)
-
-    def _tell(self, words: str) -> None:
-        process, action = self._attempt.process, self._attempt.action
+    def tell(words: str) -> None:
         if words:
-            process.emit(MessageDelta(self._message_id, words, self._thinking, action, process_id=process.id))
+            process.emit(MessageDelta(message_id, words, thinking, attempt.action, process_id=process.id))
+
+    try:
+        async for piece in pieces:
+            if isinstance(piece, ThinkingDelta) is not thinking:  # what is held back of the other text comes first
+                tell(hider.end())
+                thinking = not thinking
+            text = piece if isinstance(piece, str) else piece.text
+            (thoughts if thinking else texts).append(text)
+            tell(hider.next(text))
+    finally:
+        await _close(pieces)
+    tell(hider.end())
+    return AssistantMessage("".join(texts), thinking="".join(thoughts))
 
 
 async def _close(message: object) -> None:
     """End the request to a model whose answer nobody reads any further."""
     if isinstance(message, AsyncGenerator):
         await cast("AsyncGenerator[object]", message).aclose()
-
-
-_log = getLogger(__name__)
-T = TypeVar("T")
-I = TypeVar("I")  # noqa: E741 - an item
-R = TypeVar("R")
-_DEEPEST = 20
-"""How deep processes may start one another; a deeper nesting is taken for an endless recursion."""
-_current: "ContextVar[ActionContext | None]" = ContextVar("goalport_context", default=None)
 
 
 class OperationContext:
@@ -134,7 +142,8 @@ class OperationContext:
         """What the action has done since it first began; for a condition or a cost, only what this context has seen."""
         self.names = Names(self.journal.key)
         self._ai: Ai | None = None
-        self._abandoned = False
+        self.abandoned = False
+        """Whether nothing that the attempt has begun may still change the process."""
         self._copy_of: OperationContext | None = None
         self._board: Blackboard | None = None
         self._place = ""
@@ -178,12 +187,8 @@ class OperationContext:
     @property
     def cancelled(self) -> bool:
         """Whether the result will be discarded; a long `def` action can check this and stop early."""
-        ended = self._abandoned or self.process.outcome is not None
+        ended = self.abandoned or self.process.outcome is not None
         return ended or (self._copy_of is not None and self._copy_of.cancelled)
-
-    def take_tools(self, tools: Iterable[Tool]) -> None:
-        """Have these as the tools of the action, before it begins."""
-        self.tools = tuple(tools)
 
     def add(self, value: object) -> None:
         """Put an object on the blackboard."""
@@ -245,7 +250,7 @@ class OperationContext:
                 result = await in_thread(call, limiter, self._report_full_limiter)
                 return await cast("Awaitable[object]", result) if hasattr(result, "__await__") else result
             except CancelledError:
-                self._abandoned = True
+                self.abandoned = True
                 raise
 
     def _warn_of_blocking(self, seconds: float) -> None:
@@ -277,7 +282,8 @@ class ActionContext(OperationContext):
     @property
     def key(self) -> str:
         """An idempotency key for effects outside: the same for each attempt of this action in this process."""
-        return f"{self.process.id}:{self.process.progress.number_of(self.action)}"
+        progress = self.process.progress
+        return f"{self.process.id}:{progress.numbers.get(self.action, progress.begun)}"
 
     @staticmethod
     def current() -> "ActionContext":
@@ -328,7 +334,7 @@ class ActionContext(OperationContext):
             wait = SchemaSubmission(message, cast("Mapping[str, object]", kind), expires_in)
         else:
             wait = WaitFor[Any].form_submission(message, kind, expires_in=expires_in)
-        name = f"{self.journal.key}/{key}" if key else self.names.next("ask", fingerprint_of_question(wait.message))
+        name = f"{self.journal.key}/{key}" if key else self.names.next("ask", fingerprint(wait.message))
         return await self.asked(name, wait)
 
     async def asked(self, name: str, wait: WaitFor[Any], /, *, approval: bool = False) -> Any:
@@ -338,19 +344,19 @@ class ActionContext(OperationContext):
         """
         self._refuse_when_abandoned()
         self._refuse_to_wait_in_vain()
-        question = self.journal.questions.get(name)
+        journal = self.journal
+        question = journal.questions.get(name)
         if question is None:
-            _refuse_ephemeral(self.process, "ask people")
-            question = self.process.ask(self.action, wait, in_action=True)
-            self.journal.note_question(name, question, approval=approval)
-        match question.status:
-            case "open":
-                self.journal.park()
-                raise Parked
-            case "answered":
-                return question.answer
-            case _:
-                raise Declined(question.message, question.reason)
+            self._refuse_ephemeral("ask people")
+            question = journal.questions[name] = self.process.ask(self.action, wait, in_action=True)
+            if approval:
+                journal.approvals.append(name)
+        if question.status == "open":
+            journal.parked = True
+            raise Parked
+        if question.status == "answered":
+            return question.answer
+        raise Declined(question.message, question.reason)
 
     @to_be_awaited
     async def send_message(self, message: Sendable, /) -> AssistantMessage:
@@ -374,13 +380,19 @@ class ActionContext(OperationContext):
         When a person has to be asked, the action is parked: it begins again once there is an answer, and continues the
         process that it had started. Raises a subclass of `ProcessEnded` when there is no result.
         """
-        entry = self.names.next("child", f"{_name_of(agent)}-{type_name(kind)}")
+        name = agent.name if isinstance(agent, Agent) else (agent if isinstance(agent, type) else type(agent)).__name__
+        entry = self.names.next("child", f"{agent if isinstance(agent, str) else name}-{type_name(kind)}")
         child = self.journal.children.get(entry)
         if child is None:
-            _refuse_ephemeral(self.process, "start others")
-            _refuse_depth(self.process)
+            self._refuse_ephemeral("start others")
+            line = [self.process]
+            while line[-1].parent is not None:
+                line.append(line[-1].parent)
+            if len(line) >= _DEEPEST:
+                names = " → ".join(each.agent.name for each in reversed(line[-4:]))
+                raise NonRetryable(f"Processes start one another more than {_DEEPEST} deep: {names}. Find the circle.")
             child = self.process.platform.start_child(self.process, self.action, agent, kind, inputs)
-            self.journal.note_child(entry, child)
+            self.journal.children[entry] = child
         try:
             outcome = await child.wait()
         except get_cancelled_exc_class():
@@ -389,10 +401,11 @@ class ActionContext(OperationContext):
             raise
         if isinstance(outcome, Waiting):
             self._refuse_to_wait_in_vain()
-            self.journal.park(child)
+            self.journal.parked = True
+            self.journal.waits_for.append(child)
             raise Parked
         if not isinstance(outcome, Completed):
-            self.journal.forget_child(entry)
+            del self.journal.children[entry]  # the next run of the action starts another
         return child.result_of_type(kind)
 
     @to_be_awaited
@@ -435,9 +448,9 @@ class ActionContext(OperationContext):
             raise parked[0]
         return [results[index] for index in range(len(given))]
 
-    def abandon(self) -> None:
-        """Make sure that nothing this attempt has begun can still change the process."""
-        self._abandoned = True
+    def _refuse_ephemeral(self, wanted: str) -> None:
+        if self.process.options.ephemeral:
+            raise NonRetryable(f"An ephemeral process cannot {wanted}: nobody would find it. Run it without ephemeral.")
 
     def _refuse_to_wait_in_vain(self) -> None:
         if self.process.progress.journals.get(self.action) is not self.journal:
@@ -454,34 +467,11 @@ for _each in (OperationContext, run_subagent):  # a tool that takes the one, or 
     setattr(_each, CURRENT, ActionContext.current)
 
 
-def _refuse_ephemeral(process: AgentProcess, wanted: str) -> None:
-    if process.options.ephemeral:
-        raise NonRetryable(f"An ephemeral process cannot {wanted}: nobody would find it. Run it without ephemeral.")
-
-
-def _refuse_depth(process: AgentProcess) -> None:
-    line = [process]
-    while line[-1].parent is not None:
-        line.append(line[-1].parent)
-    if len(line) >= _DEEPEST:
-        names = " → ".join(each.agent.name for each in reversed(line[-4:]))
-        raise NonRetryable(f"Processes start one another more than {_DEEPEST} deep: {names}. Find the circle.")
-
-
-def _name_of(agent: object) -> str:
-    if isinstance(agent, str):
-        return agent
-    return agent.name if isinstance(agent, Agent) else (agent if isinstance(agent, type) else type(agent)).__name__
-
-
-_BLOCKING_SECONDS: Final = 0.5
-"""The number of seconds for which a function may block the event loop before a warning is logged."""
-
-
 def is_async(function: Callable[..., object]) -> TypeGuard[Callable[..., Coroutine[Any, Any, object]]]:
     """Whether calling a function gives a coroutine; most say it themselves, and inspect looks for long."""
     code = getattr(function, "__code__", None)
-    return (code is not None and bool(code.co_flags & CO_COROUTINE)) or iscoroutinefunction(function)
+    is_coroutine = code is not None and bool(code.co_flags & inspect.CO_COROUTINE)
+    return is_coroutine or inspect.iscoroutinefunction(function)
 
 
 class Timed(Generic[T]):
@@ -508,3 +498,160 @@ class Timed(Generic[T]):
                 error = None
             except BaseException as thrown:
                 error = thrown
+
+
+_RUN_SERVICES: Mapping[type, Callable[[ActionContext], object]] = {
+    ActionContext: lambda context: context,
+    OperationContext: lambda context: context,
+    Blackboard: lambda context: context.blackboard,
+    AgentProcess: lambda context: context.process,
+    Ai: lambda context: context.ai,
+}
+SERVICE_TYPES: frozenset[type] = frozenset(_RUN_SERVICES)
+"""The types that this package injects; they are not looked up on the blackboard."""
+
+
+@runtime_checkable
+class ArgumentResolver(Resolver, Protocol):
+    """Fills parameters of its own choice; such parameters are no preconditions of the action.
+
+    It is passed to the platform among its services. Several are asked in order, before goalport's own resolution;
+    the blackboard is tried last.
+    """
+
+    def resolve(self, parameter: inspect.Parameter, context: ActionContext, /) -> object:
+        """Return the argument of a supported parameter; called each time an action, condition or cost is called."""
+        ...
+
+
+def missing(parameters: Iterable[Parameter], blackboard: Blackboard) -> list[str]:
+    """The types of required inputs that are missing on the blackboard."""
+    wanted = (each for each in inputs_among(parameters) if each.required)
+    return [type_name(each.type) for each in wanted if _find(each, blackboard) is None]
+
+
+async def fill(parameters: Sequence[Parameter], owner: object, context: ActionContext) -> dict[str, object]:
+    """An argument for each parameter, by name. What has to be entered for it is."""
+    prepare = context.process.platform.prepare
+    if prepare is not None:
+        await prepare([each.type for each in parameters if isinstance(each, Injected | ProvidedInput)], owner)
+    return {each.name: _argument(each, owner, context) for each in parameters}
+
+
+def _argument(parameter: Parameter, owner: object, context: ActionContext) -> object:
+    if isinstance(parameter, Input):
+        found = _find(parameter, context.blackboard)
+        return parameter.default if found is None else found
+    if isinstance(parameter, Resolved):
+        return cast("ArgumentResolver", parameter.resolver).resolve(parameter.parameter, context)
+    if isinstance(parameter, ProvidedInput) and isinstance(owner, parameter.type):
+        return owner
+    of_run = _RUN_SERVICES.get(parameter.type)
+    found = context.process.platform.service(parameter.type) if of_run is None else of_run(context)
+    if found is None and isinstance(parameter, ProvidedInput):
+        if parameter.required:
+            raise DeploymentError(
+                f"Expected the platform to have a service of type {parameter.type.__name__} for {parameter.name!r},"
+                " but it has none. Give one: mark it with @service in a workspace; AgentPlatform(services=[…]) in a"
+                " program."
+            )
+        return parameter.default
+    return found
+
+
+def _find(each: Input, blackboard: Blackboard) -> object | None:
+    if each.parts:
+        found: dict[str, object] = {}
+        for part in each.parts:
+            value = _find(part, blackboard)
+            if value is None and part.required:
+                return None
+            if value is not None or part.default is None:
+                found[part.name] = value
+        return cast("type[object]", each.type)(**found)
+    if each.binding == DEFAULT_BINDING:
+        return blackboard.last(each.type)
+    return blackboard.get(each.binding, cast("type[object]", each.type))
+
+
+_noting: ContextVar[tuple[list[Spending], ...]] = ContextVar("goalport_spending", default=())
+
+
+@contextmanager
+def spending_outside() -> Generator[list[Spending]]:
+    """A block in which the cost of models that are asked outside of processes is noted in the list that it gives."""
+    noted: list[Spending] = []
+    with ContextValue(_noting, (*_noting.get(), noted)):
+        yield noted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outside(Operation):
+    """The `Operation` outside of processes."""
+
+    listener: EventListener
+
+    def emit(self, event: Event, /) -> None:
+        self.listener.on_event(event)
+
+    def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
+        _note(model, usage, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectCalls:
+    """Where a client calls tools by themselves, without a process: the `CallSite` of `goalport.tools`.
+
+    Nobody can be asked for approval there, and nothing is recorded.
+    """
+
+    caller: Caller
+    """The caller of the request."""
+    listener: EventListener
+    """Receives the events, which name no process."""
+
+    def remembers(self, _tool: Tool, _arguments: Mapping[str, object], /) -> bool:
+        return False
+
+    async def call(self, tool: Tool, arguments: Mapping[str, object], /) -> ToolResult:
+        """Return the result of the call; that of a tool whose calls a person has to approve is an error."""
+        return await tool.run_unattended(arguments)
+
+    async def call_once(self, tool: Tool, /) -> ToolResult:
+        return await tool.run_unattended({})
+
+    def emit(self, event: SourcesShown, /) -> None:
+        self.listener.on_event(event)
+
+    def before_request(self) -> None:
+        """Refuse nothing: there is no budget."""
+
+    def spend(self, model: str, tokens: int, cost: float, seconds: float, /) -> None:
+        """Note one request that a tool made to a model in all blocks of `spending_outside`."""
+        _note(model, TokenUsage(input_tokens=tokens, cost=cost), seconds)
+
+
+def _note(model: str, usage: TokenUsage, seconds: float) -> None:
+    for each in _noting.get():
+        each.append(Spending("", "", model, usage, seconds))
+
+
+def current_operation(listener: EventListener) -> Operation:
+    """The operation of the running action, looked up at each use; elsewhere one whose events `listener` receives."""
+    return cast("Operation", _Current(_Outside(listener=listener)))
+
+
+class _Current:
+    def __init__(self, outside: Operation) -> None:
+        self._outside = outside
+
+    def __getattr__(self, name: str) -> object:
+        process = AgentProcess.current()
+        if process is None:
+            return getattr(self._outside, name)
+        try:
+            context = ActionContext.current()
+        except GoalportError:
+            context = ActionContext(process)
+        # A process that was started by an action inherits the context variable of that action.
+        return getattr(ActionOperation(context if context.process is process else ActionContext(process)), name)

@@ -1,18 +1,21 @@
-"""Runs one action of a process: its arguments, its attempts and waits, and its result.
+"""Runs one action of a process, and changes the process by its result, its failure, or a person's answer.
 
-Below: `effects`, which applies the result to the process. Above: `tick`, which decides which actions run.
+A result must be of the type that the action declares, and so must an answer, which becomes the result of an action that
+asked at its end. Above: `tick`, which decides which actions run, and the platform, which receives answers.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from logging import ERROR, INFO, getLogger
+from traceback import clear_frames
 from types import TracebackType
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 import anyio
 
-from goalport.agents.domain import Action, SomeOf, WaitFor, parts_of
+from goalport.agents.blackboard import fits, matcher, related
+from goalport.agents.domain import Action, SomeOf, WaitFor, awaited, is_state, parts_of, promises_of
 from goalport.agents.domain.expressions import AccessDenied
 from goalport.base.errors import (
     BadInput,
@@ -22,6 +25,7 @@ from goalport.base.errors import (
     ReplanRequested,
     Signal,
     TerminateAgent,
+    UnknownName,
     causes,
     leaves,
     signal_in,
@@ -32,22 +36,24 @@ from goalport.base.events import (
     ActionStarted,
     ActionStatus,
     PlanRejected,
+    StateEntered,
 )
 from goalport.base.observe.spans import action_span, note_end, note_failure
 from goalport.base.secrecy import hide
-from goalport.base.words import message_of
-from goalport.runtime.process.action_progress import ActionInvocation, in_words
+from goalport.base.words import message_of, type_name, with_article
+from goalport.runtime.process.action_progress import ActionInvocation, Parked, Step, in_words
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.attempt import ActionOperation
-from goalport.runtime.process.context import ActionContext
-from goalport.runtime.process.effects import apply_result, as_declared, gave_nothing, leave_out, retract_post_conditions
-from goalport.runtime.process.journal import Parked
+from goalport.runtime.process.context import ActionContext, fill
+from goalport.runtime.process.ledger import NOTHING
 from goalport.runtime.process.lifecycle import Failed
-from goalport.runtime.process.parameters import fill
+from goalport.runtime.process.questions import Question, QuestionStatus
 from goalport.runtime.process.sizes import estimated_size
 from goalport.tools import Tool, ToolGroupRequirement, ToolResult
 
 _log = getLogger(__name__)
+_SHOWN_CLASSES: Final = 3
+"""The number of classes of a collection's elements that an error message names."""
 
 
 async def invoke_all(process: AgentProcess, actions: Sequence[Action]) -> Failed | None:
@@ -72,40 +78,47 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     number, planned = len(progress.history) + 1, len(progress.history) + len(process.plan)
     if process.durable:
         await process.checkpoint(late=True)
-    progress.begin(action.name)
+    journal = progress.begin(action.name)
     if not action.settings.repeatable:
-        progress.journals[action.name].note_begun()
+        journal.running = True
         await process.store_steps()
     if process.listeners.attentive:
         process.emit(ActionStarted(action.name, number, planned, process_id=process.id))
     started_at, start = datetime.now(UTC), time.perf_counter()
-    process.begin_action()
+    process.acting += 1
     try:
         if not process.traced:
             end = await _run(process, action)
         else:
             with action_span(action.name, agent=process.agent.name, process_id=process.id) as span:
                 end = await _run(process, action)
-                note_end(span, "action", end.status, process.ledger.unsettled(action.name).spent)
+                note_end(span, "action", end.status, process.ledger.unsettled.get(action.name, NOTHING).spent)
                 if end.error is not None and not isinstance(end.error, Signal):
                     note_failure(span, end.error)
     except Parked:
         # A child that was answered meanwhile will not wake this action: then the action just begins again.
-        child = next((each for each in progress.journals[action.name].waits_for if not each.status.ended), None)
+        child = next((each for each in journal.waits_for if not each.status.ended), None)
         if child is not None:
-            progress.park(action.name, child)
-        # What has triggered it is kept, so that no other action reacts to that.
-        progress.journals[action.name].rest()
+            progress.parked[action.name] = child
+        journal.running = False
+        # What has triggered it first is kept, so that no other action reacts to that.
         if action.settings.trigger is not None and process.blackboard.last_entry is not None:
-            progress.keep_trigger(action.name, process.blackboard.last_entry)
+            progress.triggers.setdefault(action.name, process.blackboard.last_entry)
             process.blackboard.clear_last_result()
         await process.checkpoint()
         return None
     finally:
-        process.end_action()
+        process.acting -= 1
     await _conclude(process, action, end, planned, started_at, time.perf_counter() - start)
-    mistake = _mistake_in(end.error)
-    return None if mistake is None else Failed(hide(message_of(mistake)), caller_mistake=True)
+    # The caller's mistake for which it ended: its own, that of a sub-process, or an access that was refused.
+    expected: type[BadInput] = BadInput
+    for each in causes(end.error):
+        mistake = next((leaf for leaf in leaves(each) if isinstance(leaf, expected)), None)
+        if mistake is not None:
+            return Failed(hide(message_of(mistake)), caller_mistake=True)
+        if not isinstance(each, ProcessFailed):
+            expected = AccessDenied
+    return None
 
 
 async def _conclude(
@@ -113,18 +126,34 @@ async def _conclude(
 ) -> None:
     """Note how an action ended that is over, change the process as its end demands, and store that."""
     progress = process.progress
-    journal = progress.journals[action.name]
-    attempts, steps = journal.attempts, journal.kept_steps if process.platform.keep_journals else ()
-    missing = tuple(journal.missing.values())
-    progress.end(action.name).close(f"{action.name} is over, which had started it.")
+    journal = progress.end(action.name, f"{action.name} is over, which had started it.")
+    journal.running = False
+    steps = (
+        [
+            Step(kind, name, getattr(value, "id", None) if kind in {"question", "approval", "child"} else value)
+            for kind, name, value in journal.steps
+        ]
+        if process.platform.keep_journals
+        else ()
+    )
     for question in process.questions.open:
         if question.in_action and question.action == action.name:
             process.withdraw_question(question)
-    cost, words = process.ledger.settle(action.name), None
+    cost, words = process.ledger.unsettled.pop(action.name, NOTHING), None
     if end.error is not None:
         words = end.error.reason if isinstance(end.error, Signal) else process.words_for(end.error)
-    progress.record(
-        ActionInvocation(action.name, started_at, seconds, end.status, words, cost, attempts, steps, missing)
+    progress.history.append(
+        ActionInvocation(
+            action.name,
+            started_at,
+            seconds,
+            end.status,
+            words,
+            cost,
+            journal.attempts,
+            tuple(steps),
+            tuple(journal.missing.values()),
+        )
     )
     _apply(process, action, end, words)
     if process.listeners.attentive:
@@ -133,18 +162,6 @@ async def _conclude(
     if process.durable:  # the end of the goal's action is probably that of the process, with which it is stored
         at_goal = process.goal is not None and process.goal.action == action.name
         await process.checkpoint(soon=at_goal and end.status == "succeeded")
-
-
-def _mistake_in(error: BaseException | None) -> BadInput | None:
-    """The caller's mistake for which an action ended: its own, that of a sub-process, or an access that was refused."""
-    expected: type[BadInput] = BadInput
-    for each in causes(error):
-        for leaf in leaves(each):
-            if isinstance(leaf, expected):
-                return leaf
-        if not isinstance(each, ProcessFailed):
-            expected = AccessDenied
-    return None
 
 
 class _End(NamedTuple):
@@ -171,40 +188,103 @@ async def _run(process: AgentProcess, action: Action) -> _End:
         return _End("failed", error=failure)
     if isinstance(result, SomeOf) and next(parts_of(result), None) is None:
         result = None
-    return _End("declined" if gave_nothing(action, result) else "succeeded", result)
+    return _End("declined" if _gave_nothing(action, result) else "succeeded", result)
 
 
 def _apply(process: AgentProcess, action: Action, end: _End, words: str | None) -> None:
     """Change the process as the end of an action demands."""
-    result = end.result
+    result, progress = end.result, process.progress
     match end.error:
         case None if isinstance(result, WaitFor):
             if process.options.ephemeral:
-                leave_out(process, action, "an ephemeral process cannot ask people: nobody would find it.", None)
+                _leave_out(process, action, "an ephemeral process cannot ask people: nobody would find it.", None)
             else:  # it continues with actions that do not need the answer
                 process.blackboard.clear_last_result()
                 process.ask(action.name, cast("WaitFor[object]", result))
         case None:
-            apply_result(process, action, result)
-        case ReplanRequested(reason=reason) if process.progress.asks_again_for_another_plan(action.name):
+            _apply_result(process, action, result)
+        case ReplanRequested(reason=reason) if action.name in progress.replanned:
             words = f"{action.name} asked for another plan again, and nothing else has run since: {reason}"
-            process.progress.leave_out(action.name, words)
+            progress.left_out[action.name] = words
         case ReplanRequested(objects=objects, update=update, reason=reason):
+            progress.replanned.add(action.name)
             for value in objects:
                 process.blackboard.add(value)
             for name, value in update.items():
                 process.blackboard.bind(name, value)
-            process.progress.skip(action.name)
+            progress.skipped |= {action.name}
             process.emit(PlanRejected(action.name, reason, process_id=process.id))
         case TerminateAgent(reason=reason):
             process.terminate(reason)
         case Signal(reason=reason) if action.name in process.scope.goals and not action.outputs.exits:
             # For a goal that only wants its action to have run, an action that ended early must not count.
-            process.progress.leave_out(action.name, f"{action.name} ended early: {reason}")
+            progress.left_out[action.name] = f"{action.name} ended early: {reason}"
         case Signal():
-            apply_result(process, action, None)
+            _apply_result(process, action, None)
         case _:
-            leave_out(process, action, words or "", end.error)
+            _leave_out(process, action, words or "", end.error)
+
+
+def _apply_result(process: AgentProcess, action: Action, result: object, kind: object = None) -> None:
+    """Note that an action has run, and put its result on the blackboard with its declared type.
+
+    That is the type that the action declares, unless `kind` gives a more specific one.
+    """
+    blackboard, progress, post = process.blackboard, process.progress, action.settings.post
+    progress.has_run.add(action.name)
+    progress.replanned.clear()
+    progress.results[action.name] = result
+    enters = is_state(type(result))
+    before = _open_states(process) if enters else []
+    if not _gave_nothing(action, result):
+        # Conditions that the action itself has stated keep their values.
+        decided = process.scope.conditions.keys() | blackboard.stated if post else ()
+        if action.settings.clear_blackboard:
+            blackboard.clear()
+            progress.has_run.clear()
+        for condition, value in promises_of(post).items() if post else ():
+            if condition not in decided:
+                blackboard.set_condition(condition, value)
+    if enters:  # those that were open before are left; one that returned itself stays, as this is no transition
+        left = tuple(type(each).__name__ for each in before if each is not result)
+        for each in _open_states(process):
+            if each is not result:
+                blackboard.hide(each)
+        if process.listeners.attentive and (left or not before):
+            process.emit(StateEntered(type(result).__name__, left, process_id=process.id))
+    if result is None:
+        blackboard.clear_last_result()
+        return
+    declared = action.outputs.type
+    blackboard.declare(action.output_binding, result, kind if kind is not None and fits(kind, declared) else declared)
+    for part, promised in parts_of(result):
+        blackboard.declare(action.output_binding, part, promised)
+
+
+def _gave_nothing(action: Action, result: object) -> bool:
+    """Whether an action that declares a result has returned None."""
+    return result is None and bool(action.outputs.exits)
+
+
+def _open_states(process: AgentProcess) -> list[object]:
+    """The visible states, each once. A state that returned itself is on the blackboard more than once."""
+    return list({id(each): each for each in process.blackboard.of_classes(is_state)}.values())
+
+
+def _leave_out(process: AgentProcess, action: Action, words: str, error: BaseException | None) -> None:
+    """Note that an action has failed for good; later plans leave it out."""
+    _retract_post_conditions(process, action)
+    process.progress.left_out[action.name] = f"{action.name} failed: {words}"
+    process.fail(words, action.name, error)
+    if process.failure is not None and process.failure.error is not None:
+        clear_frames(process.failure.error.__traceback__)  # keep the lines, release the action's variables
+
+
+def _retract_post_conditions(process: AgentProcess, action: Action) -> None:
+    """Set the conditions that an action declares in `post` to false, because it has failed."""
+    for condition, value in promises_of(action.settings.post).items():
+        if value and process.blackboard.get_condition(condition):
+            process.blackboard.set_condition(condition, False)
 
 
 async def _attempts(process: AgentProcess, action: Action) -> object:
@@ -219,7 +299,7 @@ async def _attempts(process: AgentProcess, action: Action) -> object:
             delay = None if isinstance(error, Signal) or not policy.retries(error) else next(delays, None)
             if delay is None or process.end_requested is not None:
                 raise
-            retract_post_conditions(process, action)
+            _retract_post_conditions(process, action)
             process.emit(ActionRetried(action.name, attempt, delay, process.words_for(error), process_id=process.id))
             for question in process.progress.journals[action.name].forget_work():
                 process.withdraw_question(question)
@@ -232,12 +312,18 @@ async def _attempts(process: AgentProcess, action: Action) -> object:
 async def _attempt(process: AgentProcess, action: Action) -> object:
     context = ActionContext(process, action=action.name)
     process.blackboard.forget_stated()
-    process.progress.decline(action.name, "")
+    process.progress.declined.pop(action.name, None)
     with _Parking(context), context.active():
         arguments = await fill(action.parameters, action.owner, context)
-        _require_access(process, action, arguments)
+        for rule in action.access:  # one that cannot be decided does not hold
+            try:
+                lacking = rule.lacking(process.caller, arguments)
+            except Exception as error:
+                raise AccessDenied(action.name, f"that {rule.text!r} can be decided ({in_words(error)})") from error
+            if lacking:
+                raise AccessDenied(action.name, lacking)
         if action.roles:
-            context.take_tools(await _tools(process, action, ActionOperation(context)))
+            context.tools = await _tools(process, action, ActionOperation(context))
         result = await context.call(action.function, **arguments)
     # Storing and sending it takes several times as much memory, which all other calls would go without.
     if (size := estimated_size(result)) > process.platform.max_object_bytes:
@@ -246,17 +332,6 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
             f" {process.platform.max_object_bytes / 2**20:,.0f} (max_object_bytes). Keep it in a file, and say where."
         )
     return result
-
-
-def _require_access(process: AgentProcess, action: Action, arguments: Mapping[str, object]) -> None:
-    """Raise `AccessDenied` unless every rule of an action holds; one that cannot be decided does not."""
-    for rule in action.access:
-        try:
-            lacking = rule.lacking(process.caller, arguments)
-        except Exception as error:
-            raise AccessDenied(action.name, f"that {rule.text!r} can be decided ({in_words(error)})") from error
-        if lacking:
-            raise AccessDenied(action.name, lacking)
 
 
 async def _tools(process: AgentProcess, action: Action, operation: ActionOperation) -> tuple[Tool, ...]:
@@ -299,7 +374,7 @@ class _Parking:
         parked = self._context.journal.parked
         if end is None and not parked:
             return
-        self._context.abandon()
+        self._context.abandoned = True
         if end is not None:
             signal = signal_in(end)
             parts = (leaf for each in causes(end, implicit=True) for leaf in leaves(each))
@@ -311,3 +386,86 @@ class _Parking:
                 words = "It kept an earlier attempt's wait for an answer. Ask anew in each attempt."
                 raise NonRetryable(words) from None
         raise Parked
+
+
+def as_declared(action: Action, result: object) -> object:
+    """Return the result of an action or answer if it is of the declared type. Raises `NonRetryable` if it is not."""
+    declared = action.outputs.type
+    if result is None or (declared is not None and matcher(declared)(result)):
+        return result
+    if action.outputs.may_wait and isinstance(result, WaitFor):
+        wait = cast("WaitFor[object]", result)
+        comes = awaited(wait)
+        if comes is None or related(comes, declared):
+            return wait
+        came = f"it waits for {with_article(comes)}"
+    else:
+        if hasattr(result, "__await__"):
+            if isinstance(result, Coroutine):
+                result.close()  # otherwise Python warns of it a second time, later and elsewhere
+            words = f"{action.origin} returned something that is still to be awaited. Write `await` before it."
+            raise NonRetryable(words)
+        came = f"it returned {with_article(type(result).__name__)}"
+        if isinstance(result, (list, tuple, set, frozenset)) and result:
+            elements = cast("Collection[object]", result)
+            classes = list(dict.fromkeys(type(each).__name__ for each in elements))[:_SHOWN_CLASSES]
+            came = f"{came} of {' and '.join(classes)}"
+    raise NonRetryable(
+        f"{action.origin} declares that it returns {type_name(declared)}, but {came}."
+        f" Correct the annotation or the return value."
+    )
+
+
+def find_question(process: AgentProcess, question_id: str | None) -> tuple[AgentProcess, Question]:
+    """A question and the process that asked it, which may be one that an action of `process` started.
+
+    None stands for the only open question. Raises `UnknownName`, and `BadInput` if there is no open one or several.
+    """
+    everywhere = [(each, question) for each in process.subtree for question in each.questions]
+    if question_id is None:
+        open_ = [pair for pair in everywhere if pair[1].status == "open"]
+        if not open_:
+            raise BadInput("No question is open, so nothing can be answered.")
+        if len(open_) > 1:
+            listed = ", ".join(f"{question.id} ({question.message})" for _, question in open_)
+            raise BadInput(f"{len(open_)} questions are open. Say which is answered: {listed}.")
+        return open_[0]
+    found = next((pair for pair in everywhere if pair[1].id == question_id), None)
+    if found is None:
+        raise UnknownName("question", question_id, [question.id for _, question in everywhere])
+    return found
+
+
+def settle(process: AgentProcess, question: Question, response: object, declined: str) -> None:
+    """Take a person's response to a question of a process, or with the reason in `declined` their no.
+
+    Raises `BadInput` if the process has ended or for an answer of another type, which leaves the question open, and
+    `AlreadyAnswered`.
+    """
+    if process.status.ended and question.status == "open":
+        raise BadInput(f"Process {process.id} has ended: {process.status}. Nothing more can be answered.")
+    if declined:
+        decline(process, question, declined)
+        return
+    accepted = question.validated(response)
+    if accepted is None:
+        decline(process, question, "The answer was no.")
+        return
+    process.settle_question(question, "answered", answer=accepted)
+    if question.in_action:
+        return
+    action = process.scope.actions[question.action]
+    try:
+        _apply_result(process, action, as_declared(action, accepted), awaited(question.wait))
+    except NonRetryable as failure:
+        _leave_out(process, action, process.words_for(failure), failure)
+
+
+def decline(process: AgentProcess, question: Question, reason: str, status: QuestionStatus = "declined") -> None:
+    """Settle a question with a no. Raises `AlreadyAnswered` if it was settled before.
+
+    An action that asked at its end is left out of later plans; one that asked in its middle continues and decides.
+    """
+    process.settle_question(question, status, reason=reason)
+    if not question.in_action:
+        process.progress.left_out[question.action] = f"{question.action} was declined: {reason.rstrip('.')}"

@@ -5,7 +5,7 @@ Nothing here ends a process: the process checks its budget before the next actio
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -55,77 +55,44 @@ class TurnStart(NamedTuple):
 FIRST_TURN: Final = TurnStart(0, NOTHING, 0.0)
 
 
-class SpendingHook:
-    """Passes on what processes spend, from any thread, to whoever counts it."""
-
-    def __init__(self) -> None:
-        self.tell: Callable[[Spending], None] = lambda _: None
-        """Called with each request of a model that a process has paid for; it must not raise."""
-        self.asked: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None
-        """Called after each request of a model, its name, the seconds, and whether it failed; it must not raise."""
-
-
 class Ledger:
     """The entries of a process and of the processes that its actions started."""
 
     def __init__(self) -> None:
-        self._entries: list[Spending] = []
-        self._by_action: dict[str, TokenUsage] = {}
-        self._open: dict[str, TokenUsage] = {}
-
-    @property
-    def entries(self) -> tuple[Spending, ...]:
+        self.entries: list[Spending] = []
         """Every entry in order, including those of processes that it started."""
-        return tuple(self._entries)
+        self.by_action: dict[str, TokenUsage] = {}
+        """The cost of each action of the process, including the processes that the action started."""
+        self.unsettled: dict[str, TokenUsage] = {}
+        """What each running action has spent since it began."""
 
     @property
     def requests(self) -> int:
         """The number of requests of models."""
-        return sum(1 for each in self._entries if each.model)
-
-    @property
-    def by_action(self) -> Mapping[str, TokenUsage]:
-        """The cost of each action of the process, including the processes that the action started."""
-        return dict(self._by_action)
+        return sum(1 for each in self.entries if each.model)
 
     @property
     def by_model(self) -> Mapping[str, TokenUsage]:
         """The cost of each model."""
-        return self._summed(lambda each: each.model)
+        return _sums((each.model, each.usage) for each in self.entries)
 
     @property
     def by_process(self) -> Mapping[str, TokenUsage]:
         """The cost of each process of the tree without its sub-processes, by id."""
-        return self._summed(lambda each: each.process_id)
+        return _sums((each.process_id, each.usage) for each in self.entries)
 
     def note(self, entry: Spending, action: str) -> None:
         """Add an entry; `action` is the action of this process to which it is attributed."""
-        self._entries.append(entry)
-        for sums in (self._by_action, self._open):
+        self.entries.append(entry)
+        for sums in (self.by_action, self.unsettled):
             sums[action] = sums.get(action, NOTHING) + entry.usage
 
-    def unsettled(self, action: str) -> TokenUsage:
-        """What a running action has spent since it began."""
-        return self._open.get(action, NOTHING)
 
-    @property
-    def all_unsettled(self) -> Mapping[str, TokenUsage]:
-        """What each running action has spent since it began."""
-        return dict(self._open)
-
-    def restore_unsettled(self, spent: Mapping[str, TokenUsage]) -> None:
-        """Set what each running action has spent since it began, after all entries were noted again."""
-        self._open = dict(spent)
-
-    def settle(self, action: str) -> TokenUsage:
-        """What an action has spent since it began; call it when the action is over, as it starts a new count."""
-        return self._open.pop(action, NOTHING)
-
-    def _summed(self, key: Callable[[Spending], str]) -> dict[str, TokenUsage]:
-        sums: defaultdict[str, TokenUsage] = defaultdict(TokenUsage)
-        for each in self.entries:
-            sums[key(each)] += each.usage
-        return dict(sums)
+def _sums(costs: Iterable[tuple[str, TokenUsage]]) -> Mapping[str, TokenUsage]:
+    sums: defaultdict[str, TokenUsage] = defaultdict(TokenUsage)
+    for name, usage in costs:
+        sums[name] += usage
+    return dict(sums)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,34 +1,15 @@
-"""The lifecycle of a process: its statuses, its outcomes, and the only ways in which its status changes.
+"""The ids of processes, which are secrets of those who started them; their statuses, and their outcomes."""
 
-Each transition has a name and checks first whether it is allowed, so that no process is left in a state in which
-nothing runs it and nothing ever will. Below: questions. Above: `AgentProcess`, which adds what a process knows.
-"""
-
-import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager
+import re
+import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Self
+from functools import lru_cache
+from typing import Final
 
-import anyio
-
-from goalport.base.errors import (
-    GoalportError,
-    HandedOver,
-    ProcessFailed,
-    ProcessKilled,
-    ProcessStuck,
-    ProcessTerminated,
-    ProcessWaiting,
-)
+from goalport.base.errors import ProcessFailed, ProcessKilled, ProcessStuck, ProcessTerminated, ProcessWaiting
 from goalport.runtime.process.questions import Question
-
-_counting_lock = threading.Lock()
-_working: set["asyncio.Task[None]"] = set()
-"""The tasks that work beside processes; the event loop itself keeps no task alive."""
 
 
 class ProcessStatus(StrEnum):
@@ -151,319 +132,30 @@ class Waiting:
 Outcome = Completed | Waiting | Stuck | Failed | Terminated | Killed
 
 
-class Lifecycle:
-    """The state of a process from its beginning to its end, with the process that started it and those it started."""
+ID: Final = re.compile(r"[A-Za-z0-9._-]+")
+"""What every id matches. A store need not be asked for another text, nor can each store take any text."""
 
-    # Without slots, a run of one action in memory takes a tenth longer.
-    __slots__ = (
-        "__weakref__",
-        "_closing",
-        "_due",
-        "_storing",
-        "_storing_ends",
-        "_tasks",
-        "_waiters",
-        "acting",
-        "cancel_scope",
-        "children",
-        "created_at",
-        "driven",
-        "end_requested",
-        "finished_at",
-        "id",
-        "outcome",
-        "parent",
-        "remote",
-        "status",
-        "stepped",
-        "version",
-    )
+_ADJECTIVES = """
+amber bold brisk calm clear crisp deft eager early fair fleet fond frank fresh gentle glad grand green happy hardy
+honest humble keen kind lively lucid merry mild neat nimble noble plain proud quick quiet rapid ready silver smart
+snug solid sound spry steady still sunny swift tidy true vivid warm wise witty young zesty
+"""
+_NOUNS = """
+badger beaver bison crane curlew deer dove eagle egret falcon ferret finch fox gannet goose hare hawk heron horse
+ibis jackdaw kestrel kite lark linnet lynx magpie marten merlin mole moose newt osprey otter owl panda pelican
+pigeon plover puffin rabbit raven robin salmon seal shrew sparrow stork swan swift tern thrush toad trout vole wren
+"""
+_UNFIT = re.compile(r"[^A-Za-z0-9._]+")
+_FIRST, _SECOND = _ADJECTIVES.split(), _NOUNS.split()
 
-    def __init__(self, process_id: str, parent: Self | None) -> None:
-        self.id = process_id
-        self.parent = parent
-        """The process whose action started this one."""
-        self.children: list[Self] = []
-        """The processes that its actions started."""
-        self.end_requested: Outcome | None = None
-        """The outcome that `kill` or `terminate` asked for; the process ends with it as soon as it can."""
-        self.created_at = datetime.now(UTC)
-        self.stepped = False
-        """Whether only `tick` continues it; an answer alone does not."""
-        self.version: int | None = None
-        """Of a root: how often its family was saved, as far as this program knows; None: it does not know."""
-        self.cancel_scope: anyio.CancelScope | None = None
-        """Cancels the running actions; None while nothing runs."""
-        self.acting = 0
-        """The number of actions that run now."""
-        self.status = ProcessStatus.NOT_STARTED
-        self.outcome: Outcome | None = None
-        """How it ended, or what it waits for; None while it can go on by itself."""
-        self.finished_at: datetime | None = None
-        """When it got its outcome; None while it has none."""
-        self.driven = False
-        """Whether a task runs it. A process that only waits for its sub-processes counts as running without one."""
-        self.remote = False
-        """Whether another program runs it, or is going to: here it shows what the store knows of it."""
-        self._tasks = 0
-        """The number of tasks that run it, or have run it and whose callbacks have not been called yet."""
-        self._storing = False
-        """Whether its outcome is not told yet, because it is not stored yet."""
-        self._storing_ends = False
-        """Whether that is so also if it has ended, and can be run again from its beginning otherwise."""
-        self._closing = False
-        """Whether this program ends and follows it no longer."""
-        self._due = 0
-        """The number of changes that were requested, perhaps by other threads, and are not made yet."""
-        self._waiters: list[asyncio.Future[None]] = []
-        """One for each who waits for a change."""
-        if parent is not None:
-            parent.children.append(self)
 
-    @property
-    def root(self) -> Self:
-        """The process that a caller started: this one, or the one above all those that started it."""
-        root = self
-        while root.parent is not None:
-            root = root.parent
-        return root
+@lru_cache
+def _marked(labels: Sequence[str]) -> str:
+    return "".join(f"{_UNFIT.sub('-', label)}-" for label in labels)
 
-    @property
-    def over(self) -> bool:
-        """Whether it has ended and can never continue."""
-        return self.outcome is not None and self.outcome.final
 
-    @property
-    def watched(self) -> bool:
-        """Whether anybody waits for it."""
-        return bool(self._waiters)
-
-    @property
-    def idle(self) -> bool:
-        """Whether it may be run now: nothing runs it, and nothing forbids it."""
-        return not (self.driven or self.over or self.end_requested)
-
-    async def wait(self) -> Outcome:
-        """Wait until the process has an outcome, and return it: its end, its questions, or why it is stuck.
-
-        After an answer the outcome that follows from the answer is returned. Cancelling the wait does not change the
-        process. Raises `HandedOver` when this program ends first, and `GoalportError` if nothing has started it.
-        """
-        if self.status is ProcessStatus.NOT_STARTED and self.root.version is None and not (self.active or self.remote):
-            raise GoalportError(f"Process {self.id} has not been started. Call run(), resume() or tick() first.")
-        while self.outcome is None or self.withheld or (not self.over and self.changing):
-            if self._closing:
-                raise HandedOver(self.id)
-            await self._change()
-        return self.outcome
-
-    async def rest(self) -> Outcome | None:
-        """Wait until nothing runs any more in this process and in those that it started, and return its outcome.
-
-        A process rests when it has ended, waits for people, is stuck, has not started, or is driven by `tick` and is
-        between two ticks. In the last two cases the outcome is None. Cancelling the wait does not change the process.
-        """
-        while self.active:
-            await self._change()
-        return self.outcome
-
-    @property
-    def active(self) -> bool:
-        """Whether anything runs in it, or in a process that it started."""
-        return self.driven or self._tasks > 0 or self.changing or any(each.active for each in self.children)
-
-    @property
-    def changing(self) -> bool:
-        """Whether a change of it, or of a process that it started, was requested and is not made yet."""
-        own = not self.over and (self._due > 0 or self.end_requested is not None)
-        return own or any(each.changing for each in self.children)
-
-    async def changed(self) -> None:
-        """Wait until anything about it changes. Raises `HandedOver` when this program ends first."""
-        if not self._closing:
-            await self._change()
-        if self._closing:
-            raise HandedOver(self.id)
-
-    def begin_action(self) -> None:
-        self.acting += 1
-
-    def end_action(self) -> None:
-        self.acting -= 1
-
-    async def pause(self, seconds: float) -> None:
-        """Wait, but not longer than until its end is requested."""
-        with anyio.move_on_after(seconds):
-            while self.end_requested is None:
-                await self._change()
-
-    async def _change(self) -> None:
-        changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(changed)
-        try:
-            await changed
-        except asyncio.CancelledError:
-            if changed in self._waiters:
-                self._waiters.remove(changed)
-            raise
-
-    def notify_waiters(self) -> None:
-        """Wake everybody who waits for this process, or for the process that started it."""
-        if self._waiters:
-            waiters, self._waiters = self._waiters, []
-            for each in waiters:
-                if not each.done():
-                    each.set_result(None)
-        if self.parent is not None:
-            self.parent.notify_waiters()
-
-    def expect(self, change: Callable[[], None]) -> Callable[[], None]:
-        """The same change, to be made on the event loop. Until it is made, `rest` does not return."""
-
-        def make() -> None:
-            try:
-                change()
-            finally:
-                with _counting_lock:
-                    self._due -= 1
-                self.notify_waiters()
-
-        with _counting_lock:
-            self._due += 1
-        return make
-
-    def launch(
-        self,
-        drive: Callable[[Self], Coroutine[Any, Any, None]],
-        after: "Callable[[asyncio.Task[None]], None]",
-        *,
-        stepped: bool = False,
-    ) -> "asyncio.Task[None]":
-        """Let `drive` bring it to its next outcome, in a task that begins with the event loop's next turn.
-
-        `after` is called with the task when that has ended, before `rest` returns. `stepped` says that only further
-        steps continue the process, and an answer does not. Raises `GoalportError` unless the process is idle.
-        """
-        if not self.idle:
-            raise GoalportError(
-                f"Expected a process that nobody drives and that may go on: {self.id} is {self.status}."
-            )
-        if self.status is not ProcessStatus.NOT_STARTED:
-            self.reopen()
-        self.driven, self.stepped = True, stepped
-        self._tasks += 1
-
-        def ended(task: "asyncio.Task[None]") -> None:
-            self._tasks -= 1
-            after(task)
-            self.notify_waiters()
-
-        task = asyncio.get_running_loop().create_task(drive(self), name=self.id)
-        task.add_done_callback(ended)
-        return task
-
-    def withhold_outcome(self, *, ends: bool) -> None:
-        """Tell nobody that it waits or is stuck before `publish_outcome` is called; nor its end, with `ends`."""
-        self._storing, self._storing_ends = True, ends
-
-    @property
-    def withheld(self) -> bool:
-        """Whether its outcome is not told yet, because it is not stored yet."""
-        return self._storing and (self._storing_ends or not self.over)
-
-    @property
-    def storing(self) -> bool:
-        """Whether this program is going to store its outcome."""
-        return self._storing and not self.remote
-
-    def publish_outcome(self) -> None:
-        """Tell its outcome: it is stored, or cannot be."""
-        if self._storing:
-            self._storing = False
-            self.notify_waiters()
-
-    def in_background(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Do something for it in a task of its own, while nothing runs it; `rest` waits for that."""
-        self._tasks += 1
-
-        def leave(_: "asyncio.Task[None]") -> None:
-            _working.discard(task)
-            self._tasks -= 1
-            self.notify_waiters()
-
-        task = asyncio.get_running_loop().create_task(work, name=self.id)
-        _working.add(task)
-        task.add_done_callback(leave)
-        return task
-
-    def begin(self) -> None:
-        """Note that a run has begun; a process with an outcome is not changed."""
-        if self.outcome is None:
-            self.status, self.driven = ProcessStatus.RUNNING, True
-
-    @contextmanager
-    def pausing(self) -> Generator[None]:
-        """The block in which it is paused until a known time."""
-        self.status = ProcessStatus.PAUSED
-        try:
-            yield
-        finally:
-            if self.status is ProcessStatus.PAUSED:
-                self.status = ProcessStatus.RUNNING
-
-    def restore_status(
-        self,
-        status: ProcessStatus,
-        outcome: Outcome | None,
-        *,
-        created_at: datetime,
-        finished_at: datetime | None,
-        end_requested: Outcome | None,
-        stepped: bool,
-    ) -> None:
-        """Stand where a process stood that nothing ran, of which there are records."""
-        self.status, self.outcome = status, outcome
-        self.created_at, self.finished_at = created_at, finished_at
-        self.end_requested, self.stepped, self._closing = end_requested, stepped, False
-
-    def end_turn(self, reason: str) -> None:
-        """End the turn that runs, which has failed, as soon as it can; an end that was requested before counts.
-
-        While only processes that it started run, nothing happens: it goes on, and ends its turn, when those have ended.
-        """
-        if self.driven:
-            self.end_requested = self.end_requested or Stuck(reason, turn_failed=True)
-
-    def cancel_turn(self, reason: str) -> None:
-        """Cancel what runs, and so end the turn; nothing happens if nothing runs, or an end was requested before."""
-        if self.driven and self.end_requested is None and not self.over:
-            self.end_turn(reason)
-            if self.cancel_scope is not None:
-                self.cancel_scope.cancel()
-
-    def reopen(self) -> None:
-        """Return a process that waits or is stuck to a state in which it can continue."""
-        self.outcome, self.finished_at = None, None
-        self.status = ProcessStatus.RUNNING
-
-    def detach(self, *, closing: bool = False) -> None:
-        """Stop running it here, since another program runs it or is going to; `closing`: this program ends."""
-        self.remote, self._closing = True, closing
-        if self.cancel_scope is not None:
-            self.cancel_scope.cancel()
-        if closing:
-            self.notify_waiters()
-
-    def note_version(self, version: int | None) -> None:
-        """Note how often its family was saved; None: this program does not know it any more."""
-        self.version = version
-
-    def attach(self) -> None:
-        """Note that this program may run it."""
-        self.remote = False
-
-    def release(self) -> None:
-        """Note that the task has stopped: its sub-processes go on without it, or it continues step by step."""
-        self.driven = False
-        if isinstance(self.end_requested, Stuck):
-            self.end_requested = None
+def new_id(*labels: str) -> str:
+    """An id such as `quiet-otter-4f1c9a02d7be`: optional labels, two words that are easy to say, and 48 random bits."""
+    words, digits = divmod(secrets.randbits(72), 1 << 48)
+    second, first = divmod(words, len(_FIRST))
+    return f"{_marked(labels)}{_FIRST[first]}-{_SECOND[second % len(_SECOND)]}-{digits:012x}"

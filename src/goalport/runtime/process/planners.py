@@ -393,7 +393,7 @@ async def _decide(process: AgentProcess, problem: Problem, choices: Sequence[_Ch
         except (ModelError, ToolError) as error:
             return Failed(f"The supervisor could not choose an action: {process.words_for(error)}")
         finally:
-            process.ledger.settle(name)
+            process.ledger.unsettled.pop(name, None)
         if calls:
             return _plan(process, problem, calls)
         if ready is not None:

@@ -1,11 +1,11 @@
 """The questions of a process to people, and reading their answers. Only the first answer to a question counts.
 
-An answer is validated against the type that was asked for. What it changes in the process is decided by `effects`.
+An answer is validated against the type that was asked for. What it changes in the process is decided by `execution`.
 (User guide, "Human in the loop".)
 """
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from threading import Lock
@@ -43,6 +43,12 @@ class Question:
     """The validated answer, once there is one."""
     reason: str = ""
     """Why there will be no answer."""
+
+    @classmethod
+    def of(cls, process_id: str, action: str, wait: WaitFor[Any], *, in_action: bool = False) -> "Question":
+        """A new question."""
+        identity = f"q-{secrets.token_hex(6)}"
+        return cls(identity, process_id, action, wait.asked_as(identity, process_id), in_action)
 
     @property
     def message(self) -> str:
@@ -94,31 +100,13 @@ class Question:
             self.status = status
 
 
-class Questions:
+class Questions(list[Question]):
     """The questions of one process, in the order in which they were asked."""
-
-    def __init__(self, process_id: str) -> None:
-        self._process_id = process_id
-        self.asked: list[Question] = []
-
-    def ask(self, action: str, wait: WaitFor[Any], *, in_action: bool = False) -> Question:
-        """Add a question."""
-        identity = f"q-{secrets.token_hex(6)}"
-        question = Question(identity, self._process_id, action, wait.asked_as(identity, self._process_id), in_action)
-        self.asked.append(question)
-        return question
-
-    def restore(self, question: Question) -> None:
-        """Add a question that was asked before, with its answer if it has one."""
-        self.asked.append(question)
-
-    def __iter__(self) -> Iterator[Question]:
-        return iter(self.asked)
 
     @property
     def open(self) -> tuple[Question, ...]:
-        """The questions that wait for an answer."""
-        return tuple(each for each in self.asked if each.status == "open") if self.asked else ()
+        """Those that wait for an answer."""
+        return tuple(each for each in self if each.status == "open") if self else ()
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,39 @@
-"""Makes the records of processes: what a store is told at each step, and when they rest, each time what is new.
+"""The records of processes: what a store is told at each step, and when they rest, each time what is new.
 
-Nothing is kept or run: a store keeps records, and the repository decides when they are made. The calls of upstream
-servers that go on while their action is parked cannot be recorded. `restoring` makes processes of records again.
+And the way back: records are made processes again, new ones, or those that live in the program, as another program left
+them. Nothing is kept or run: a store keeps records, and the repository decides when they are made. The calls of
+upstream servers that go on while their action is parked cannot be recorded.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import chain
 from logging import getLogger
-from typing import Annotated, Final, NamedTuple, Protocol, cast
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Annotated, Any, Final, NamedTuple, Protocol, cast
 from weakref import WeakKeyDictionary, WeakSet
 
-from goalport.agents.blackboard import DEFAULT_BINDING, Entry
-from goalport.base.errors import StoreError, Unstorable
+from goalport.agents.blackboard import DEFAULT_BINDING, BoardState, Entry
+from goalport.agents.domain import WaitFor
+from goalport.agents.domain.wait_for import UrlVisit
+from goalport.base.errors import LeaseHeld, StoreError, Unreadable, Unstorable
 from goalport.base.events import ProcessNotStored
 from goalport.models.llm import TokenUsage
-from goalport.runtime.process.action_progress import ActionProgressState, Failure
+from goalport.runtime.process.action_progress import (
+    ActionInvocation,
+    ActionProgress,
+    ActionProgressState,
+    Failure,
+    Step,
+)
 from goalport.runtime.process.agent_process import AgentProcess
-from goalport.runtime.process.family import family_of
-from goalport.runtime.process.journal import Step
-from goalport.runtime.process.ledger import FIRST_TURN, Spending, TurnStart
-from goalport.runtime.process.lifecycle import Completed, Outcome, ProcessStatus, Terminated, Waiting
+from goalport.runtime.process.ledger import FIRST_TURN, NOTHING, Ledger, Spending, TurnStart
+from goalport.runtime.process.lifecycle import Completed, Killed, Outcome, ProcessStatus, Terminated, Waiting
 from goalport.runtime.process.process_options import ProcessOptions
-from goalport.runtime.process.questions import Question
+from goalport.runtime.process.questions import Question, Questions, QuestionStatus
 from goalport.runtime.process.scope import Scope
 from goalport.store import (
     OPEN,
@@ -31,15 +42,28 @@ from goalport.store import (
     Json,
     ObjectRecord,
     ProcessRecord,
+    ProcessStore,
     QuestionRecord,
     Seals,
     StoredProcess,
     StoredTypes,
     closed,
+    decoded,
     encoded,
     persistent,
 )
 from goalport.tools import ToolGroupResolver
+
+_log = getLogger(__name__)
+_NO_NUMBERS: Final = frozenset[int]()
+_NOTHING: Final[Mapping[str, str]] = {}
+_COMPLETED: Final = Completed(None)
+_LONG: Final = 1.0
+"""Seconds after which a process counts as long, whatever its goal declares."""
+_ASKED: Final = attrgetter("id", "action", "wait", "in_action", "asked_at", "status", "answer", "reason")
+"""What the record of a question says of it, besides its number."""
+_WHOLE: Final = 100
+"""How many families keep everything after their end, if their store does not."""
 
 
 @persistent("goalport.process.persistence:Ranges")
@@ -50,9 +74,9 @@ class Ranges(NamedTuple):
     """The first number of each range, and the one after its last."""
 
     @property
-    def numbers(self) -> AbstractSet[int]:
+    def numbers(self) -> list[int]:
         """All the numbers."""
-        return frozenset(number for first, end in self.ranges for number in range(first, end))
+        return [number for first, end in self.ranges for number in range(first, end)]
 
 
 class GrowingRanges:
@@ -77,14 +101,6 @@ class GrowingRanges:
                 self._ranges.append((number, number + 1))
         self._entries = entries
         return tuple(self._ranges)
-
-
-_log = getLogger(__name__)
-_NONE: Final = frozenset[int]()
-_NOTHING: Final[Mapping[str, str]] = {}
-_COMPLETED: Final = Completed(None)
-_LONG: Final = 1.0
-"""Seconds after which a process counts as long, whatever its goal declares."""
 
 
 class Definition(NamedTuple):
@@ -116,7 +132,7 @@ class ProcessState:
     entries: tuple[tuple[int, int], ...] = ()
     """The objects on the blackboard, as ranges: the first number, and the one after the last."""
     names: Mapping[str, int] = field(default_factory=dict[str, int])
-    hidden: Ranges | AbstractSet[int] = _NONE
+    hidden: Ranges | AbstractSet[int] = _NO_NUMBERS
     protected: AbstractSet[str] = frozenset()
     conditions: Mapping[str, bool] = field(default_factory=dict[str, bool])
     last_entry: int | None = None
@@ -142,9 +158,18 @@ class ProcessState:
 
 
 class Recorder:
-    """Makes the records of one process, each time those of what is new."""
+    """Makes the records of one process, each time those of what is new.
 
-    def __init__(self, codec: Codec | None = None) -> None:
+    `stored` are the records of which the process was made, `entries` all its objects, by number.
+    """
+
+    def __init__(
+        self,
+        codec: Codec | None = None,
+        stored: StoredProcess | None = None,
+        entries: Iterable[Entry] = (),
+        given: Mapping[str, int] | None = None,
+    ) -> None:
         self._codec = codec
         self._entries: list[Entry] = []
         """The entries that have a number: their place here."""
@@ -162,26 +187,14 @@ class Recorder:
         self._unwritable: set[tuple[str, str, str]] = set()
         """The actions, kinds and names of steps that cannot be written: they are not tried again."""
         self._next_step = 0
-        self._given: Mapping[str, int] | None = None
+        self._given = given
         """The objects with which the process began."""
-        self._record: ProcessRecord | None = None
-        """The record that the store has, with the last state."""
-
-    @classmethod
-    def after(
-        cls,
-        stored: StoredProcess,
-        entries: Iterable[Entry],
-        codec: Codec | None,
-        given: Mapping[str, int] | None = None,
-    ) -> "Recorder":
-        """The recorder of a process that was made of records; `entries` are all its objects, by number."""
-        recorder = cls(codec)
-        recorder._given = given
+        self.record: ProcessRecord | None = None
+        """The record that the store has, with the last state; None: it does not know what the process runs by."""
         for each in entries:
-            recorder._number(each)
-        recorder.confirm(stored)
-        return recorder
+            self._number(each)
+        if stored is not None:
+            self.confirm(stored)
 
     def confirm(self, stored: StoredProcess) -> None:
         """Note that the store has these records: the next ones have what is new since."""
@@ -195,17 +208,12 @@ class Recorder:
             self._steps.setdefault(each.action, set()).add((each.kind, each.name))
             self._next_step = max(self._next_step, each.number + 1)
         if stored.process.state is not None:
-            self._record = stored.process
+            self.record = stored.process
 
     def has_changes(self, stored: StoredProcess) -> bool:
         """Whether records say anything that the store does not have yet."""
         parts = (stored.objects, stored.history, stored.spendings, stored.questions, stored.journal, stored.over)
-        return any(parts) or self._record is None or stored.process != self._record._replace(definition=None)
-
-    @property
-    def defined(self) -> bool:
-        """Whether the store knows what the process runs by."""
-        return self._record is not None
+        return any(parts) or self.record is None or stored.process != self.record._replace(definition=None)
 
     def changes(self, process: AgentProcess) -> StoredProcess:
         """The records of a process between two actions, as far as they are new or have changed.
@@ -227,17 +235,7 @@ class Recorder:
             ],
             _own_spendings(process)[self._spendings :],
             [
-                QuestionRecord(
-                    number,
-                    each.id,
-                    each.action,
-                    each.wait,
-                    each.in_action,
-                    each.asked_at,
-                    each.status,
-                    each.answer,
-                    each.reason,
-                )
+                QuestionRecord(number, *_ASKED(each))
                 for number, each in enumerate(process.questions)
                 if self._questions.get(each.id) != each.status
             ],
@@ -254,33 +252,28 @@ class Recorder:
         A step that cannot be written is left out: after a crash it is taken again.
         """
         over, steps = self._new_steps(process)
-        steps = [each for each in steps if (each.action, each.kind, each.name) not in self._unwritable]
         spendings = _own_spendings(process)[self._spendings :]
-        stored = StoredProcess(
-            record_of(process)._replace(definition=None),
-            spendings=spendings,
-            journal=steps,
-            spendings_from=self._spendings,
-            over=over,
-        )
+        record = record_of(process)._replace(definition=None)
+        stored = StoredProcess(record, spendings=spendings, spendings_from=self._spendings, over=over)
         if self._codec is None:
-            return stored
-        kept: list[JournalRecord] = []
+            return stored._replace(journal=steps)
+        written: list[JournalRecord] = []
         for each in steps:
+            key = each.action, each.kind, each.name
             try:
-                kept.append(each._replace(value=self._codec.encode(each.value)))
+                if key not in self._unwritable:
+                    written.append(each._replace(value=self._codec.encode(each.value)))
             except Unstorable as error:
-                self._unwritable.add((each.action, each.kind, each.name))
+                self._unwritable.add(key)
                 _log.info("A step of process %s is not stored: %s", process.id, error)
-        return encoded(stored._replace(journal=()), self._codec)._replace(journal=kept)
+        return encoded(stored, self._codec)._replace(journal=written)
 
     def ending(self, process: AgentProcess, reason: str) -> StoredProcess:
         """The records of a process that was stored and whose end cannot be written: that it ended, and why no more."""
         outcome = Terminated(reason)
         state = replace(_end_state(process), outcome=outcome, failure=None, given=self._given)
         record = record_of(process, state)._replace(status=outcome.status, ended=True, final=True, definition=None)
-        over = tuple(self._steps)
-        stored = StoredProcess(record, over=over, whole=False)
+        stored = StoredProcess(record, over=tuple(self._steps), whole=False)
         return stored if self._codec is None else encoded(stored, self._codec)
 
     def _can_be_written(self, action: str, step: Step) -> bool:
@@ -315,11 +308,11 @@ class Recorder:
 
     def _state(self, process: AgentProcess) -> ProcessState:
         board, progress = process.blackboard.state, process.progress
-        entries, hidden = self._on_board.of(board.entries, self._number), _NONE
+        entries, hidden = self._on_board.of(board.entries, self._number), _NO_NUMBERS
         if board.hidden:
             hidden = Ranges(self._hidden.of(tuple(map(board.entries.__getitem__, board.hidden)), self._number))
         journals = progress.journals
-        if process.platform.keep_journals and self._record is None and not progress.begun:
+        if process.platform.keep_journals and self.record is None and not progress.begun:
             named = {name: self._number(each) for name, each in board.names.items() if name != DEFAULT_BINDING}
             self._given = {"": len(board.entries), **named}
         return replace(
@@ -376,16 +369,9 @@ def _end_state(process: AgentProcess) -> ProcessState:
         end_requested=process.end_requested,
         failure=process.failure,
         progress=process.progress.state,
-        unsettled=process.ledger.all_unsettled,
+        unsettled=dict(process.ledger.unsettled),
         trace=dict(process.trace) if process.trace else _NOTHING,
         turn_start=None if process.turn_start is FIRST_TURN else process.turn_start,
-    )
-
-
-def recordable(process: AgentProcess) -> bool:
-    """Whether a process that nothing runs can be made of its records without anybody missing anything."""
-    return process.over or not (
-        process.followed or any(journal.calls for journal in process.progress.journals.values())
     )
 
 
@@ -414,7 +400,7 @@ def record_of(process: AgentProcess, state: ProcessState | None = None, result: 
         created_at=process.created_at,
         finished_at=finished_at,
         long=options.keep_events
-        or bool(process.questions.asked)
+        or bool(process.questions)
         or not process.scope.long_goals.isdisjoint(process.goals)
         or (finished_at is not None and (finished_at - process.created_at).total_seconds() >= _LONG),
         result=result,
@@ -422,10 +408,6 @@ def record_of(process: AgentProcess, state: ProcessState | None = None, result: 
         definition=Definition(process.scope, options, process.groups),
         state=state,
     )
-
-
-_WHOLE: Final = 100
-"""How many families keep everything after their end, if their store does not."""
 
 
 class Definitions(Protocol):
@@ -444,39 +426,49 @@ class FamilyRecords:
 
     def __init__(self, definitions: Definitions, seals: Seals | None, *, durable: bool) -> None:
         self._definitions, self._seals, self._durable = definitions, seals, durable
-        self._types = StoredTypes()
+        self.types = StoredTypes()
+        """The classes of stored objects as they were found; new ones find them anew."""
+        self.not_stored = NotStored()
         self._recorders: WeakKeyDictionary[AgentProcess, Recorder] = WeakKeyDictionary()
-        self._not_stored = NotStored()
         self._unwritable: WeakSet[AgentProcess] = WeakSet()
         """The processes whose records cannot say how they stand."""
         self._ended: deque[AgentProcess] = deque(maxlen=_WHOLE)
 
+    def codec(self, process_id: str) -> Codec:
+        """What writes and reads what belongs to a process."""
+        return Codec(self.types, seal=None if self._seals is None else self._seals.of(process_id))
+
     def stored(self, process: AgentProcess) -> bool:
         """Whether the store has records of a process."""
         recorder = self._recorders.get(process)
-        return recorder is not None and recorder.defined
+        return recorder is not None and recorder.record is not None
 
-    def made(self, record: ProcessRecord, parent: AgentProcess | None) -> AgentProcess:
-        """A process for a record of it, which has nothing on its blackboard yet. Raises `Unreadable`."""
-        return self._definitions.restored(record, parent, Codec(self._types))
+    def restored(
+        self, records: Sequence[StoredProcess], known: Mapping[str, AgentProcess]
+    ) -> Mapping[AgentProcess, Recorder]:
+        """The processes of a family as records say; those that are `known` are changed to that. Raises `Unreadable`."""
 
-    def know(self, found: Mapping[AgentProcess, Recorder]) -> None:
-        """Go on with the records of processes that were made of records."""
+        def make(record: ProcessRecord, parent: AgentProcess | None) -> AgentProcess:
+            return self._definitions.restored(record, parent, Codec(self.types))
+
+        found = restored(records, make, self.codec if self._durable else lambda _: None, known)
         self._recorders.update(found)
+        return found
 
     def forget(self, root: AgentProcess) -> None:
         """Say everything of a family again, because the store has dropped it."""
-        for each in family_of(root):
+        for each in root.subtree:
             self._recorders.pop(each, None)
 
     def changes(self, process: AgentProcess) -> StoredProcess:
         """The records of a process between two actions. Raises `Unstorable`."""
         recorder = self._recorders.get(process)
         if recorder is None:
-            recorder = self._recorders[process] = Recorder(self.codec_for(process.id))
+            recorder = self._recorders[process] = Recorder(self.codec(process.id) if self._durable else None)
         stored = recorder.changes(process)
         if self._durable:
-            written = None if recorder.defined else self._definitions.written(process, Codec(self._types))
+            known = recorder.record is not None
+            written = None if known else self._definitions.written(process, Codec(self.types))
             stored = stored._replace(process=stored.process._replace(definition=written))
         return stored
 
@@ -518,7 +510,7 @@ class FamilyRecords:
 
         Of one that is over, only the end if the store ends with us.
         """
-        family = family_of(root)
+        family = root.subtree
         if not self._durable and all(each.over for each in family):
             return {each: summary_of(each) for each in family}
         changes: dict[AgentProcess, StoredProcess] = {}
@@ -528,13 +520,12 @@ class FamilyRecords:
             try:
                 stored = self._with_stored_children(each, self.changes(each))
             except Unstorable as error:
-                self.tell_not_stored(each, error)
+                self.not_stored.tell(each, error)
                 self._unwritable.add(each)
-                if not (each.over and self._recorders[each].defined):
+                if not each.over or self._recorders[each].record is None:
                     continue
-                stored = self._recorders[each].ending(
-                    each, f"It ended as {each.status}, which cannot be stored: {error}"
-                )
+                why = f"It ended as {each.status}, which cannot be stored: {error}"
+                stored = self._recorders[each].ending(each, why)
             if self._recorders[each].has_changes(stored):
                 changes[each] = stored
         return changes
@@ -546,32 +537,17 @@ class FamilyRecords:
                 self._ended.append(process)
             return True
         self._recorders[process].confirm(stored)
-        self._not_stored.stored(process)
+        self.not_stored.stored(process)
         return self.is_complete(process)
 
     def is_complete(self, process: AgentProcess) -> bool:
         """Whether a process that rests can be made of its records without anybody missing anything."""
-        return recordable(process) and process not in self._unwritable
+        missed = process.followed or any(journal.calls for journal in process.progress.journals.values())
+        return (process.over or not missed) and process not in self._unwritable
 
     def only_here(self, process: AgentProcess) -> bool:
         """Whether only this program can go on with a process, because its records cannot be written."""
         return process in self._unwritable and not process.over
-
-    def tell_not_stored(self, process: AgentProcess, error: Exception) -> None:
-        """Tell the log and the listeners that a process is kept in memory only."""
-        self._not_stored.tell(process, error)
-
-    def renew_types(self) -> None:
-        """Look classes up anew from now on, because a workspace was loaded again."""
-        self._types = StoredTypes()
-
-    def codec(self, process_id: str) -> Codec:
-        """What writes and reads what belongs to a process."""
-        return Codec(self._types, seal=None if self._seals is None else self._seals.of(process_id))
-
-    def codec_for(self, process_id: str) -> Codec | None:
-        """What writes and reads the records of a process; None: they hold the values themselves."""
-        return self.codec(process_id) if self._durable else None
 
 
 class NotStored:
@@ -597,3 +573,179 @@ class NotStored:
     def stored(self, process: AgentProcess) -> None:
         """Note that a process was stored; if it cannot be later, that is told again."""
         self._reasons.pop(process, None)
+
+
+def restored(
+    records: Sequence[StoredProcess],
+    make: Callable[[ProcessRecord, AgentProcess | None], AgentProcess],
+    codec: Callable[[str], Codec | None] = lambda _: None,
+    known: Mapping[str, AgentProcess] = MappingProxyType({}),
+) -> Mapping[AgentProcess, Recorder]:
+    """The processes of a family, each with its recorder.
+
+    `make` gives a new process for a record and its parent, `codec` what reads and writes the values of a process by its
+    id. Processes that are `known` are changed to what the records say. Raises `Unreadable` for records that today's
+    classes cannot take.
+    """
+    codecs = [codec(each.process.id) for each in records]
+    family = [each if by is None else decoded(each, by) for each, by in zip(records, codecs, strict=True)]
+    processes: dict[str, AgentProcess] = {}
+    recorders: dict[AgentProcess, Recorder] = {}
+    for each, by in zip(family, codecs, strict=True):
+        process = known.get(each.process.id)
+        if process is None:
+            process = make(each.process, processes.get(each.process.parent))
+        else:
+            process.progress, process.questions = ActionProgress(process.id), Questions()
+            process.usage, process.ledger = NOTHING, Ledger()
+            process.children.clear()
+            if process.parent is not None:
+                process.parent.children.append(process)
+        processes[process.id] = process
+        recorders[process] = Recorder(by, each, _restore(process, each), _state(each).given)
+    for each in reversed(family):  # what a process waits for is read off those that it started
+        _restore_journals(processes[each.process.id], each, processes)
+        _restore_status(processes[each.process.id], each)
+        processes[each.process.id].follow_children()  # perhaps it was not stored any more how those it waits for stand
+    settled = [each.spendings[: _state(each).spendings] for each in family]
+    unsettled = [each.spendings[len(before) :] for each, before in zip(family, settled, strict=True)]
+    for spendings in (settled, unsettled):  # in the order in which they arose
+        arose = cast("Iterable[Spending]", chain.from_iterable(spendings))
+        for each in sorted(arose, key=lambda spending: spending.at):
+            processes[each.process_id].charge(each)
+        for each in family if spendings is settled else ():
+            processes[each.process.id].ledger.unsettled = dict(_state(each).unsettled)
+    return recorders
+
+
+def _state(stored: StoredProcess) -> ProcessState:
+    return cast("ProcessState", stored.process.state)
+
+
+def _restore(process: AgentProcess, stored: StoredProcess) -> Iterable[Entry]:
+    """Give a process what it knew and had done. Returns all its objects, by number."""
+    state, progress = _state(stored), process.progress
+    open_questions = (each for each in stored.questions if each.status == "open")
+    for action in (each.action for each in (*open_questions, *stored.journal)):
+        if action not in process.scope.actions:
+            fix = "Give it back its name: it waits for an answer, or is in its middle."
+            raise Unreadable(process.agent.name, f"it has no action {action!r} any more.", fix)
+    entries = {each.number: Entry(each.value, each.kind) for each in stored.objects}
+    journaled = {each.value for each in stored.journal if each.kind in {"question", "approval"}}
+    for each in stored.questions:
+        wait, status = cast("WaitFor[Any]", each.wait), cast("QuestionStatus", each.status)
+        if each.in_action and each.id not in journaled and isinstance(wait, UrlVisit):
+            # A call asked it that has ended with its program, so its page calls nobody back. A yes makes the call anew.
+            wait = replace(wait, calls_back=False)
+        settled = status, each.answer, each.reason
+        process.questions.append(
+            Question(each.id, process.id, each.action, wait, each.in_action, each.asked_at, *settled)
+        )
+    if stored.whole:
+        numbers = Ranges(state.entries).numbers
+        hidden = frozenset(state.hidden.numbers) if isinstance(state.hidden, Ranges) else state.hidden
+        board = BoardState(
+            tuple(entries[number] for number in numbers),
+            {name: entries[number] for name, number in state.names.items()},
+            [place for place, number in enumerate(numbers) if number in hidden],
+            state.protected,
+            state.conditions,
+            None if state.last_entry is None else entries[state.last_entry],
+        )
+        process.blackboard.restore(board)
+    progress.history += cast("Sequence[ActionInvocation]", stored.history)
+    progress.results = {name: entries[number].value for name, number in state.results.items() if number in entries}
+    progress.triggers = {name: entries[number] for name, number in state.triggers.items() if number in entries}
+    progress.restore(
+        state.progress, ((each.action, cast("int", each.value)) for each in stored.journal if each.kind == "begun")
+    )
+    process.trace, process.turn_start = state.trace, state.turn_start or FIRST_TURN
+    process.goal, process.plan = process.scope.goals.get(state.goal), tuple(state.plan)
+    process.failure, process.behind, process.summarized = state.failure, False, not stored.whole
+    process.seconds_before = stored.process.seconds_run
+    return entries.values()
+
+
+def _restore_journals(process: AgentProcess, stored: StoredProcess, family: Mapping[str, AgentProcess]) -> None:
+    """Give the actions that are not over what they did: replies, results, questions, and the processes they started."""
+    state, progress = _state(stored), process.progress
+    questions = {each.id: each for each in process.questions}
+    for each in stored.journal:
+        journal, value = progress.journals[each.action], cast("Any", each.value)
+        match each.kind:
+            case "reply":
+                journal.replies[each.name] = value
+            case "result":
+                journal.results[each.name] = value
+            case "message":
+                journal.messages[each.name] = value
+            case "child":
+                journal.children[each.name] = family[value]
+            case "question" | "approval":
+                journal.questions[each.name] = questions[value]
+                journal.approvals += [each.name] if each.kind == "approval" else []
+            case _:  # that it has begun is known already
+                pass
+    for action, journal in progress.journals.items():
+        journal.begun = True
+        journal.waits_for = [family[each] for each in state.waits_for.get(action, ()) if each in family]
+    for action, child in state.parked.items():
+        if child in family:  # one that could not be stored is begun anew
+            progress.parked[action] = family[child]
+
+
+def _restore_status(process: AgentProcess, stored: StoredProcess) -> None:
+    record, state = stored.process, _state(stored)
+    outcome = state.outcome
+    if isinstance(outcome, Completed):
+        outcome = Completed(next((each.value for each in stored.objects if each.number == record.result), None))
+    elif isinstance(outcome, Waiting):
+        outcome = Waiting(process.open_questions)
+    process.status, process.outcome = ProcessStatus(record.status), outcome
+    process.created_at, process.finished_at = record.created_at, record.finished_at
+    process.end_requested, process.stepped, process.closing = state.end_requested, state.stepped, False
+    if isinstance(outcome, Waiting) and not outcome.questions and not process.progress.parked:
+        process.reopen()  # the sub-process that it waited for could not be stored: its action begins anew
+
+
+async def kill_unreadable(store: ProcessStore, process_id: str, reason: str) -> bool:
+    """End the family of a process without the classes of its objects, which are lost to it then.
+
+    Returns False if another program runs it. Raises `StoreError`.
+    """
+    try:
+        lease = await store.claim(process_id)
+    except LeaseHeld:
+        return False
+    if lease is not None:
+        family, _ = await store.family(process_id)
+        changes = [_killed(each, reason) for each in family if not each.process.final]
+        await store.save(changes, lease, wake_at=None, release=True)
+    return True
+
+
+def _killed(stored: StoredProcess, reason: str) -> StoredProcess:
+    """The change that ends a process of which only the records are known; its history is kept."""
+    state = ProcessState(
+        goals=(),
+        goal="",
+        plan=(),
+        started_by="",
+        stepped=False,
+        outcome=Killed(reason),
+        end_requested=None,
+        failure=None,
+        progress=ActionProgress[AgentProcess](stored.process.id).state,
+    )
+    record = stored.process._replace(
+        status=str(ProcessStatus.KILLED),
+        ended=True,
+        final=True,
+        finished_at=datetime.now(UTC),
+        result=None,
+        definition=None,
+        state=Codec(StoredTypes()).encode(state),
+    )
+    questions = [each._replace(status="withdrawn", reason=reason) for each in stored.questions if each.status == "open"]
+    over = tuple({each.action for each in stored.journal})
+    return StoredProcess(record, questions=questions, over=over, whole=False)

@@ -2,17 +2,19 @@
 
 A process that rests is given to the store and let go here. It is made of its records again when somebody asks for it or
 lets it go on; as long as the program references it, it stays the same object. One whose steps are stored is saved
-between any two of its actions; of any other, the family is stored when nothing runs in it any more. A family that is
-stored is saved under its lease, which this program takes before anything of the family runs or changes here. It is the
-same for a store in memory, whose leases nobody else wants. Below: the records. Above: the platform.
+between any two of its actions; of any other, the family (the process that a caller started, with those that it and
+they started) is stored when nothing runs in it any more. A family that is stored is saved under its lease, which this
+program takes before anything of the family runs or changes here. It is the same for a store in memory, whose leases
+nobody else wants. Below: the records. Above: the platform.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
 from itertools import islice
 from logging import getLogger
+from threading import Lock
 from types import MappingProxyType
 from typing import Final, TypeVar
 from weakref import WeakSet, WeakValueDictionary
@@ -23,17 +25,25 @@ from goalport.base.caller import Caller
 from goalport.base.errors import LeaseHeld, LeaseLost, StoreError, Unreadable, Unstorable
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.event_log import EventLogs
-from goalport.runtime.process.family import DUE_NOW, due_at, family_of, is_busy, is_watched
-from goalport.runtime.process.ids import ID
-from goalport.runtime.process.lifecycle import ProcessStatus, Terminated
+from goalport.runtime.process.lifecycle import ID, ProcessStatus, Terminated
 from goalport.runtime.process.recording import Definitions, FamilyRecords, record_of, summary_of
-from goalport.runtime.process.restoring import restored
-from goalport.runtime.process.unsaved import UnsavedFamilies
+from goalport.runtime.process.sizes import estimated_size
 from goalport.store import EventRecord, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
 
 _log = getLogger(__name__)
+T = TypeVar("T")
 _UNLOCKED: Final = nullcontext()
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
+_DUE_NOW: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""When a family is due in which something runs: as soon as nobody runs it."""
+_MOST_BYTES: Final = 32 * 1024 * 1024
+_PROCESS: Final = 30_000
+"""About how many bytes a process that is being saved takes besides its objects."""
+_COPIES: Final = 2
+"""The objects of a process are in memory, and what is written of them."""
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 2.0
+"""Seconds between two attempts to reach the store."""
 
 
 class AgentProcessRepository:
@@ -44,7 +54,6 @@ class AgentProcessRepository:
 
     def __init__(self, store: ProcessStore, definitions: Definitions, seals: Seals | None = None) -> None:
         self.store = store
-        self._definitions = definitions
         self.family_records = FamilyRecords(definitions, seals, durable=store.durable)
         self._held: dict[str, AgentProcess] = {}
         """The processes that run, and those of which the records do not say everything."""
@@ -58,7 +67,12 @@ class AgentProcessRepository:
         """The leases of this program, by the id of the root."""
         self._unsaved = UnsavedFamilies(store)
         self.events = EventLogs(store, self._holds)
-        store.attach(lambda root: is_watched(self._known.get(root)))
+        store.attach(self._is_watched)
+
+    def _is_watched(self, root_id: str) -> bool:
+        """Whether somebody waits for a process of a family or follows it; nobody does if none of it is in memory."""
+        root = self._known.get(root_id)
+        return root is not None and any(each.watched for each in root.family)
 
     def hold(self, process: AgentProcess) -> None:
         """Keep a process that begins to run, with its family, until it is stored."""
@@ -136,15 +150,16 @@ class AgentProcessRepository:
                 except Unreadable:
                     await self.store.release(lease)
                     raise
-            self._arrive(root, lease)
+            self._take(root, lease)
             return True
 
-    def _arrive(self, root: AgentProcess, lease: Lease) -> None:
+    def _take(self, root: AgentProcess, lease: Lease) -> None:
+        """Note that this program has a family, and may run it."""
         self._leases[root.id] = lease
         if log := self.events.get(root):
             log.continue_at(lease.version + lease.token)
-        for each in family_of(root):
-            each.attach()
+        for each in root.family:
+            each.remote = False
 
     async def claim_for(self, process: AgentProcess, change: Callable[[], None]) -> None:
         """Take the lease of a family if that is possible, and make a change, which looks whether it was."""
@@ -159,12 +174,13 @@ class AgentProcessRepository:
         """Give the lease of a family back if nothing of it runs here, and no outcome is still to be stored."""
         root = process.root
         async with self._lock(root):
-            if root.id in self._leases and not any(is_busy(each) or each.storing for each in family_of(root)):
+            needed = (each.busy or (each.storing and not each.remote) for each in root.family)
+            if root.id in self._leases and not any(needed):
                 if self.events.unstored(root):
                     await self._commit(root, {}, release=True)
                 else:
                     await self.store.release(self._leases.pop(root.id))
-                for each in family_of(root):
+                for each in root.family:
                     self._held.pop(each.id, None)
 
     async def hand_over(self, process: AgentProcess, wake_at: datetime) -> int | None:
@@ -197,9 +213,9 @@ class AgentProcessRepository:
         try:
             changes = self.family_records.checkpoint(process)
         except Unstorable as error:
-            self.family_records.tell_not_stored(process, error)
-            for each in family_of(root):
-                each.set_durable(durable=False)
+            self.family_records.not_stored.tell(process, error)
+            for each in root.family:
+                each.durable = False
         else:
             if changes:
                 await self._commit(root, changes, release=False)
@@ -227,26 +243,26 @@ class AgentProcessRepository:
             try:
                 await self._save_first(root)
             except Exception as error:
-                self.family_records.tell_not_stored(process, error)
+                self.family_records.not_stored.tell(process, error)
 
     async def _save_first(self, root: AgentProcess) -> None:
         if not self.store.durable and root.over and not root.children and self.events.get(root) is None:
             summary = summary_of(root)  # most processes in memory end so: this is a third of what follows
             lease = await self.store.save((summary,), Lease(root.id), wake_at=None, release=True)
             self.family_records.confirm(root, summary)
-            root.note_version(lease.version)
+            root.version = lease.version
             self._held.pop(root.id, None)
             return
-        family = [each for each in family_of(root) if not each.options.ephemeral]
+        family = [each for each in root.family if not each.options.ephemeral]
         if any(each.driven or each.outcome is None for each in family):
             return
         changes, events = self.family_records.at_rest(family), self.events.unstored(root)
         with self._unsaved.saving(family):
             lease = await self.store.save(
-                [*changes.values()], Lease(root.id), wake_at=due_at(family), release=True, events=events
+                [*changes.values()], Lease(root.id), wake_at=_due_at(family), release=True, events=events
             )
         self._confirm(root, changes, events)
-        root.note_version(lease.version)
+        root.version = lease.version
 
     async def save_all(self) -> None:
         """Try again to store what rests and is kept in memory only."""
@@ -257,24 +273,22 @@ class AgentProcessRepository:
     async def _commit_resting(self, root: AgentProcess) -> None:
         """Save what rests in a family, and give its lease back if nothing of it runs."""
         changes = self.family_records.resting(root)
-        family = family_of(root)
-        kept = (is_busy(each) or self.family_records.only_here(each) for each in family)
-        release = not any(kept)
+        release = not any(each.busy or self.family_records.only_here(each) for each in root.family)
         if changes or (release and root.id in self._leases):
             await self._commit(root, changes, release=release)
 
     async def _commit(
-        self, root: AgentProcess, changes: "Mapping[AgentProcess, StoredProcess]", *, release: bool
+        self, root: AgentProcess, changes: Mapping[AgentProcess, StoredProcess], *, release: bool
     ) -> None:
         """Save records of a family under the lease of this program."""
         lease, events = self._leases.get(root.id) or Lease(root.id), self.events.unstored(root)
-        wake_at = due_at(family_of(root)) if release else DUE_NOW
+        wake_at = _due_at(root.family) if release else _DUE_NOW
         try:
             new = await self.store.save([*changes.values()], lease, wake_at=wake_at, release=release, events=events)
         except LeaseLost:
-            self._lose(root)
+            self._leave(root, lost=True)
             return
-        root.note_version(new.version)
+        root.version = new.version
         self._leases[root.id] = new
         if release:
             del self._leases[root.id]
@@ -293,7 +307,7 @@ class AgentProcessRepository:
             if root := self._known.get(root_id):
                 self._leave(root)
                 self.family_records.forget(root)
-                for each in family_of(root):
+                for each in root.family:
                     self.drop(each)
             return True
 
@@ -306,36 +320,31 @@ class AgentProcessRepository:
                 continue
             async with self._lock(root):  # it may have been given back just now, and taken again
                 if root_id in self._leases and not await self.store.held([root_id]):
-                    self._lose(root)
+                    self._leave(root, lost=True)
 
-    def _lose(self, root: AgentProcess) -> None:
-        """Note that another program has taken a family over: nothing of it runs here any more."""
-        _log.warning("Another program goes on with process %s.", root.id)
-        self._leave(root)
-
-    def _leave(self, root: AgentProcess) -> None:
+    def _leave(self, root: AgentProcess, *, lost: bool = False) -> None:
+        """Run nothing of a family here any more; `lost`: another program has taken it over."""
+        if lost:
+            _log.warning("Another program goes on with process %s.", root.id)
         self._leases.pop(root.id, None)
-        root.note_version(None)
+        root.version = None
         if log := self.events.get(root):
             log.forget()
-        for each in family_of(root):
+        for each in root.family:
             self._held.pop(each.id, None)
             each.detach()
 
     def _confirm(
-        self, root: AgentProcess, changes: "Mapping[AgentProcess, StoredProcess]", events: Sequence[EventRecord]
+        self, root: AgentProcess, changes: Mapping[AgentProcess, StoredProcess], events: Sequence[EventRecord]
     ) -> None:
         self.events.confirm(root, events)
         for each, stored in changes.items():
-            all_said = self.family_records.confirm(each, stored)
-            if each.driven:  # it may have been continued meanwhile
-                continue
-            if all_said:
+            if self.family_records.confirm(each, stored) and not each.driven:  # it may have been continued meanwhile
                 self._held.pop(each.id, None)
 
     def let_go(self, process: AgentProcess) -> None:
         """Keep a process no longer that was stored at rest, now that nobody follows it any more."""
-        if self.is_stored(process) and not is_busy(process) and self.family_records.is_complete(process):
+        if self.is_stored(process) and not process.busy and self.family_records.is_complete(process):
             self._held.pop(process.id, None)
 
     async def store_events(self, seconds: float) -> None:
@@ -393,7 +402,7 @@ class AgentProcessRepository:
                 return None
             stored, version = await self.store.family(lease.root)
             found = self._read(stored, version)
-            self._arrive(found[lease.root], lease)
+            self._take(found[lease.root], lease)
             return found[lease.root]
 
     async def orphans(self) -> Mapping[str, Lease]:
@@ -415,8 +424,7 @@ class AgentProcessRepository:
     @property
     def watched(self) -> Sequence[AgentProcess]:
         """The processes that somebody in this program waits for or follows, and that it does not run."""
-        seen = (each for each in self._known.values() if each.watched or each.followed)
-        return [each for each in seen if each.root.id not in self._leases]
+        return [each for each in self._known.values() if each.watched and each.root.id not in self._leases]
 
     async def follow(self) -> None:
         """Read those families again that somebody watches here and another program has changed."""
@@ -425,13 +433,13 @@ class AgentProcessRepository:
         for root_id, root in roots.items():
             if versions.get(root_id) != root.version:
                 async with self._lock(root):
-                    if root_id in self._leases or any(each.driven for each in family_of(root)):
+                    if root_id in self._leases or any(each.driven for each in root.family):
                         continue
                     try:
                         await self._read_again(root)
                     except Unreadable as error:  # the program that runs it may be a newer one
                         _log.warning("Process %s is not followed here any more: %s", root.id, error)
-                        for each in family_of(root):
+                        for each in root.family:
                             each.detach(closing=True)
 
     async def _read_again(self, root: AgentProcess) -> None:
@@ -440,26 +448,25 @@ class AgentProcessRepository:
             self._read(stored, version)
             return
         self.family_records.forget(root)
-        for each in family_of(root):
+        for each in root.family:
             each.settle(Terminated("It has ended, and was dropped from the store before this program saw how."))
 
     def _read(self, stored: Sequence[StoredProcess], version: int) -> dict[str, AgentProcess]:
         """The processes of a family as the store has them; those that live in this program are changed to that."""
         here = {each.process.id: self._known[each.process.id] for each in stored if each.process.id in self._known}
         told = {each: len(each.progress.history) for each in here.values()}
-        found = restored(stored, self.family_records.made, self.family_records.codec_for, here)
+        found = self.family_records.restored(stored, here)
         for process in found if self.store.durable else ():
-            process.set_durable(durable=True)
+            process.durable = True
         for process, count in told.items():
             process.emit_missed(count)
-        self.family_records.know(found)
         self._known.update((each.id, each) for each in found)
         root = next(iter(found))
         if log := self.events.get(root):
             log.forget()
         elif self.store.durable or root.options.keep_events:
             self.events.open(root)
-        root.note_version(version)
+        root.version = version
         return {each.id: each for each in found}
 
     async def counts(self) -> Mapping[str, int]:
@@ -495,12 +502,6 @@ class AgentProcessRepository:
         return [*islice((each for each in own if not statuses or each.status in statuses), limit)]
 
 
-T = TypeVar("T")
-_FIRST_PAUSE: Final = 0.05
-_LONGEST_PAUSE: Final = 2.0
-"""Seconds between two attempts."""
-
-
 async def retried(process: AgentProcess, work: Callable[[], Awaitable[T]]) -> T | None:
     """Do what needs the store; while that is away, try again. None: another program runs the process."""
     pause = _FIRST_PAUSE
@@ -514,3 +515,105 @@ async def retried(process: AgentProcess, work: Callable[[], Awaitable[T]]) -> T 
                 _log.warning("Process %s waits for the store: %s", process.id, error)
             await anyio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _due_at(family: Sequence[AgentProcess]) -> datetime | None:
+    """When a family that rests has to be continued: when a question expires, or at once if something is to run."""
+    if any(each.ready for each in family):
+        return _DUE_NOW
+    times = [each.expires_at for process in family for each in process.open_questions if each.expires_at is not None]
+    return min(times, default=None)
+
+
+class UnsavedFamilies:
+    """Lets nothing begin while families that have ended, and that the store has not saved yet, take too much memory.
+
+    A family that is saved only at its end is saved after its caller has the answer, so callers may be faster than the
+    disk.
+    """
+
+    def __init__(self, store: ProcessStore) -> None:
+        self._at_once = not store.durable
+        """Whether the store takes what it saves at once, so that there is nothing to count."""
+        self._lock = Lock()
+        """Held while the fields below change: families may be saved in several event loops."""
+        self._bytes = 0
+        self._sizes: dict[AgentProcess, int] = {}
+        """About how many bytes each family takes, by its root."""
+        self._refused: dict[AgentProcess, StoreError] = {}
+        """Those that the store has refused, and why."""
+        self._waiting: dict[AgentProcess, None] = {}
+        """The processes that wait for room, in the order in which they came."""
+
+    @contextmanager
+    def saving(self, family: Sequence[AgentProcess]) -> Generator[None]:
+        """The block in which a family is saved. It still counts afterwards if the store refuses it."""
+        if self._at_once:
+            yield
+            return
+        root = family[0]
+        objects = (value for each in family for value in each.blackboard.history)
+        self._set(root, _PROCESS * len(family) + _COPIES * sum(map(estimated_size, objects)))
+        try:
+            yield
+        except StoreError as error:
+            self._refused[root] = error
+            raise
+        except BaseException:
+            self._set(root, 0)
+            raise
+        else:
+            self._set(root, 0)
+        finally:
+            self._wake()
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more may begin now."""
+        return self._bytes > _MOST_BYTES
+
+    async def room_for(self, process: AgentProcess, save: Callable[[AgentProcess], Awaitable[None]]) -> None:
+        """Wait until there is room, or the process that wants to begin is ended.
+
+        If the store has refused everything that is not saved yet, `save` tries to save one of the families again.
+        Raises `StoreError` if that is refused too.
+        """
+        try:
+            while self.full and process.end_requested is None:
+                self._waiting[process] = None
+                if self._idle:
+                    root = next(iter(self._refused))
+                    self._set(root, 0)
+                    await save(root)
+                    if error := self._refused.get(root):
+                        raise StoreError(error.where, error.problem, error.fix)
+                else:
+                    await process.changed()
+        finally:
+            self._waiting.pop(process, None)
+
+    @property
+    def _idle(self) -> bool:
+        """Whether nothing is being saved."""
+        return len(self._refused) == len(self._sizes)
+
+    def _set(self, root: AgentProcess, size: int) -> None:
+        with self._lock:
+            self._refused.pop(root, None)
+            self._bytes += size - self._sizes.pop(root, 0)
+            if size:
+                self._sizes[root] = size
+
+    def _wake(self) -> None:
+        """Let the first that waits begin if there is room; or all of them, if there is much, or nothing is being saved.
+
+        As long as there is none, nobody is woken: who was would lose its place.
+        """
+        with self._lock:
+            everybody = self._idle or self._bytes <= _MOST_BYTES // 2
+            number = len(self._waiting) if everybody else int(not self.full)
+            woken = [*self._waiting][:number]
+            for each in woken:
+                del self._waiting[each]
+        for each in woken:
+            each.listeners.on_loop(each.notify_waiters)

@@ -1,31 +1,56 @@
 """The loop of a process: observe the facts, plan, run the first action of the plan, and repeat.
 
-Also here is what may happen in between: a pause that the options demand, waiting for people when no action can run, and
-handling a stuck process: its policy may end it, or its handlers may help it, in order. A kill or a termination takes
-precedence over handlers. (User guide, section 3.2.2.)
+The search for a plan is pure; only the user's conditions, costs and values are awaited. Also here is what may happen in
+between: a pause that the options demand, waiting for people when no action can run, and handling a stuck process: its
+policy may end it, or its handlers may help it, in order. A kill or a termination takes precedence over handlers; and
+pruning, which removes actions that cannot help before a process begins. (User guide, section 3.2.2.)
 """
 
-from collections.abc import Awaitable, Callable
+import math
+import sys
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from logging import getLogger
+from typing import Final
 
 import anyio
+from anyio import CancelScope, current_time
 
-from goalport.agents.plan import Plan
+from goalport.agents.blackboard import Blackboard
+from goalport.agents.domain import Action, Condition, Cost
+from goalport.agents.plan import Fact, Holds, Plan, Problem, Undecided, WorldState, prune
 from goalport.base.events import GoalAchieved, PlanFormulated, ProcessPaused, StuckHandled
 from goalport.base.observe.spans import note_end, process_span
+from goalport.runtime.ai import TOOL_CONTEXT, ToolContext, tool_context
+from goalport.runtime.process.action_progress import in_words
 from goalport.runtime.process.agent_process import AgentProcess
-from goalport.runtime.process.context import ActionContext
+from goalport.runtime.process.context import ActionContext, fill, missing
 from goalport.runtime.process.execution import invoke, invoke_all
-from goalport.runtime.process.formulation import formulate
-from goalport.runtime.process.lifecycle import Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
-from goalport.runtime.process.planners import holds, planner_for
+from goalport.runtime.process.lifecycle import (
+    Completed,
+    Failed,
+    Killed,
+    Outcome,
+    ProcessStatus,
+    Stuck,
+    Terminated,
+    Waiting,
+)
+from goalport.runtime.process.planners import Planner, holds, planner_for
 from goalport.runtime.process.process_options import StuckCode, StuckHandler, StuckResult
+from goalport.runtime.process.scope import Scope
+from goalport.tools import CALL_SITE, ContextValues, ToolGroupResolver
 
 _log = getLogger(__name__)
-_ROUNDS = 20
+DEAREST: Final = 1e9
+"""What a cost counts as that cannot be computed: more than any real one, and small enough to be added up exactly."""
+_LARGEST: Final = sys.float_info.max
+_NO_FIGURES: tuple[dict[str, float], dict[str, float]] = ({}, {})
+_ROUNDS: Final = 20
 """How many times in a row handlers may request a new plan with which no action can run."""
 
 
@@ -57,16 +82,12 @@ async def _advance(process: AgentProcess, steps: Callable[[AgentProcess], Awaita
     with process_span(
         process.agent.name, process_id=process.id, description=process.agent.description, trace=process.trace
     ) as span:
+        process.traced = span.is_recording()
         outcome: Outcome | None = None
         goes_on = False
         try:
-            scope = process.begin_run(traced=span.is_recording())
-            try:
-                with process.as_current(), scope:
-                    outcome = await steps(process)
-                    goes_on = outcome is None and process.end_requested is None
-            finally:
-                process.end_run(scope)
+            outcome = await _run(process, steps)
+            goes_on = outcome is None and process.end_requested is None
         except Exception as bug:
             _log.exception("Process %s could not go on.", process.id)
             where = f"{bug} failed" if isinstance(bug, _Faulty) else "The process could not go on"
@@ -79,6 +100,28 @@ async def _advance(process: AgentProcess, steps: Callable[[AgentProcess], Awaita
                 _end(process, outcome)
         if process.traced:
             note_end(span, "process", str(process.status), process.usage.spent)
+
+
+async def _run(process: AgentProcess, steps: Callable[[AgentProcess], Awaitable[Outcome | None]]) -> Outcome | None:
+    """Take steps as the current process, in the scope that a kill cancels, and the deadline."""
+    if process.outcome is None:
+        process.status, process.driven = ProcessStatus.RUNNING, True
+    process.runs_since = time.monotonic()
+    limit, turns = process.options.deadline, process.options.turns
+    left = math.inf if limit is None else limit - (process.seconds_before - process.turn_start.seconds)
+    current = ToolContext(process, callers=tool_context().callers)
+    scope = process.cancel_scope = CancelScope(deadline=current_time() + left)
+    outcome: Outcome | None = None
+    try:
+        with ContextValues((TOOL_CONTEXT, current), (CALL_SITE, None)), scope:
+            outcome = await steps(process)
+    finally:
+        if scope.cancelled_caught and process.end_requested is None and not process.remote:
+            reason = f"The deadline of {limit:g} s has passed."
+            process.end_requested = Stuck(reason, turn_failed=True) if turns else Terminated(reason)
+        process.cancel_scope = None
+        process.seconds_before, process.runs_since = process.seconds_run, None
+    return outcome
 
 
 def _end(process: AgentProcess, outcome: Outcome | None) -> None:
@@ -112,7 +155,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
     planner = planner_for(process.agent, process.options)
     found, actual = await formulate(process, planner)
     resumed = resumed or _resumed(process)  # costs take their time, and an answer may have come meanwhile
-    skipped = process.progress.take_skipped()
+    skipped, process.progress.skipped = process.progress.skipped, frozenset()
     if not isinstance(found, Plan):
         if skipped:
             return None
@@ -123,7 +166,8 @@ async def tick(process: AgentProcess) -> Outcome | None:
         if newer is not None and process.blackboard.last_entry is None:
             process.blackboard.renew(newer)  # what has come since triggers its action afterwards
         return end
-    process.pursue(process.scope.goals.get(found.goal.name), tuple([step.action for step in found.steps]))
+    process.goal = process.scope.goals.get(found.goal.name)
+    process.plan = tuple([step.action for step in found.steps])
     steps = planner.steps(process, found, actual) if found.steps else []
     if not steps:
         needs_answer = process.pending and (found.steps or not holds(found.goal.requires.items(), actual))
@@ -152,7 +196,7 @@ async def _go_on(process: AgentProcess, action: str) -> Outcome | None:
     if overrun := _overrun(process):
         return Terminated(overrun)
     process.blackboard.renew(process.progress.triggers[action])
-    process.pursue(process.goal, (action,))
+    process.plan = (action,)
     return await invoke(process, process.scope.actions[action])
 
 
@@ -176,9 +220,11 @@ def _overrun(process: AgentProcess) -> str | None:
 
 async def paused(process: AgentProcess, action: str) -> bool:
     """Pause before the next action if required. Returns whether there was a pause: then a new plan is needed."""
-    if not process.progress.may_pause():
+    progress = process.progress
+    if progress.paused_after >= len(progress.history):  # there was one since an action has last run
         return False
-    seconds = float(process.options.delay) if process.progress.history else 0.0
+    progress.paused_after = len(progress.history)
+    seconds = float(process.options.delay) if progress.history else 0.0
     schedule = process.options.schedule
     try:
         begins_at = None if schedule is None else schedule.not_before(process, action)
@@ -188,9 +234,13 @@ async def paused(process: AgentProcess, action: str) -> bool:
         raise _Faulty(schedule, "not_before") from error
     if seconds <= 0:
         return False
-    with process.pausing():
+    process.status = ProcessStatus.PAUSED
+    try:
         process.emit(ProcessPaused(seconds, process_id=process.id))
         await anyio.sleep(seconds)
+    finally:
+        if process.status is ProcessStatus.PAUSED:
+            process.status = ProcessStatus.RUNNING
     return True
 
 
@@ -241,9 +291,124 @@ def _why_futile(process: AgentProcess) -> str | None:
         frozenset(progress.has_run),
         frozenset(progress.left_out),
     )
-    rounds = progress.note_impasse(standing)
-    if rounds and rounds[-1] == standing:
+    if progress.impasse_after != len(progress.history):
+        progress.impasse_after = len(progress.history)
+        progress.impasses.clear()
+    progress.impasses.append(standing)
+    if progress.impasses[-2:-1] == [standing]:
         return "It was to be planned again, but nothing had changed."
-    if len(rounds) >= _ROUNDS:
+    if len(progress.impasses) > _ROUNDS:
         return f"It was to be planned again {_ROUNDS} times, and no action could run."
     return None
+
+
+async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | Outcome, WorldState]:
+    """The plan from the current state, or the outcome of a process that has none; with the actual facts.
+
+    Conditions are evaluated one by one, and only those that can change the plan.
+    """
+    costs, values = _NO_FIGURES
+    if process.scope.with_computed_cost:
+        costs, values = {}, {}
+    for action in process.scope.with_computed_cost:  # anew for each plan; an infinite cost means never
+        if action.cost is not None:
+            declared = action.settings.cost
+            costs[action.name] = await _figure(process, action, action.cost, declared, DEAREST, least=0.0)
+        if action.value is not None:
+            value = action.settings.value
+            values[action.name] = await _figure(process, action, action.value, value, value)
+    answers: dict[Fact, bool | None] = {}
+    scope, progress = process.scope, process.progress
+    while True:
+        actual = known = scope.world_on(process.blackboard, process.groups, progress.has_run)
+        if answers:  # conditions that were not evaluated yet are unknown
+            actual = WorldState(
+                known.true.union(fact for fact, answer in answers.items() if answer),
+                known.unknown.difference(answers),
+                frozenset(fact for fact, answer in answers.items() if answer is None),
+            )
+        if planner.looks_ahead and len(goals := process.goals) == 1 and not process.pending:
+            reached = scope.reached[goals[0]]  # no search would find another plan, if the only goal holds
+            has_run = scope.goals[goals[0]].action in progress.has_run
+            if has_run and reached.goal.requires.keys() <= actual.true:
+                return reached, actual
+        problem = _problem(process, actual, costs, values)
+        if process.pending:
+            problem = planner.while_waiting(process, problem)
+        found = await planner.choose(process, problem)
+        if not isinstance(found, Undecided):
+            return found, actual
+        assert isinstance(found.fact, Holds)
+        answers[found.fact] = await _evaluate(process, scope.conditions[found.fact.condition])
+
+
+def _problem(
+    process: AgentProcess, start: WorldState, costs: Mapping[str, float], values: Mapping[str, float]
+) -> Problem:
+    """The problem from these facts to the goals of a process, with the actions left out that must not run."""
+    scope, progress = process.scope, process.progress
+    left_out = progress.skipped.union(progress.left_out) if progress.left_out else progress.skipped
+    if never := [name for name, cost in costs.items() if cost == math.inf]:
+        left_out = left_out.union(never)
+        costs = {name: cost for name, cost in costs.items() if cost < math.inf}
+    problem = scope.problem(scope.system_on(process.blackboard), start, process.goals, left_out)
+    return replace(problem, costs=costs, values=values) if costs or values else problem
+
+
+async def _evaluate(process: AgentProcess, condition: Condition) -> bool | None:
+    """Whether a condition holds; None: nobody knows, so neither it nor its opposite lets an action run."""
+    if missing(condition.parameters, process.blackboard):
+        return False
+    context = ActionContext(process, action=condition.name)
+    try:
+        answer = await context.call(condition.function, **await fill(condition.parameters, condition.owner, context))
+        if answer not in (True, False) and not (answer is None and condition.may_be_unknown):
+            raise TypeError(f"{condition.origin} gave {answer!r}, neither True nor False.")  # noqa: TRY301
+    except Exception as error:
+        _log.warning("Condition %s failed and is unknown: %s", condition.name, in_words(error))
+        process.progress.failed_conditions[condition.name] = process.words_for(error)
+        return None
+    process.progress.failed_conditions.pop(condition.name, None)
+    return None if answer is None else bool(answer)
+
+
+async def _figure(
+    process: AgentProcess, action: Action, cost: Cost, declared: float, faulty: float, least: float = -math.inf
+) -> float:
+    """A cost or value: `declared` while an input of its method is missing, and `faulty` if the method gives none."""
+    if missing(cost.parameters, process.blackboard):
+        return declared
+    context = ActionContext(process, action=cost.name)
+    try:
+        figure = await context.call(cost.function, **await fill(cost.parameters, cost.owner, context))
+    except Exception as error:
+        problem = f"failed ({in_words(error)})"
+    else:
+        usable = usable_figure(figure, least)
+        if usable is not None:
+            return usable
+        problem = f"gave {figure!r:.100}, not a number{' from 0 up' if least == 0 else ''}"
+    text = "Cost %s of %s %s: it counts as %g."
+    kind = f"{process.agent.name} {cost.name}"
+    process.platform.rare_log.log(_log.warning, kind, text, cost.name, action.name, problem, faulty)
+    return faulty
+
+
+def usable_figure(figure: object, least: float) -> float | None:
+    """A figure as a float, if it is a number of at least `least`; else None. Only a cost may be infinite."""
+    if not isinstance(figure, (int, float, Decimal)) or (isinstance(figure, Decimal) and figure.is_nan()):
+        return None  # a Decimal NaN cannot be compared
+    if least == 0 and figure == math.inf:
+        return math.inf
+    return float(figure) if abs(figure) <= _LARGEST and figure >= least else None
+
+
+def pruned(scope: Scope, blackboard: Blackboard, goals: Collection[str], groups: ToolGroupResolver) -> Scope:
+    """A scope without the actions that cannot help to reach the goals, for a process that begins with a blackboard."""
+    start = WorldState(frozenset(scope.facts_on(blackboard, groups)), scope.evaluated_conditions)
+    wanted = tuple(map(scope.plan_goals.__getitem__, goals))
+    useful = prune(Problem(scope.system_on(blackboard), start, wanted))
+    agent = scope.agent
+    kept_goals = tuple(each for each in agent.goals if each.action in useful or each.name in goals)
+    kept = useful | {each.action for each in kept_goals}
+    return Scope(replace(agent, goals=kept_goals, actions=tuple(each for each in agent.actions if each.name in kept)))

@@ -39,8 +39,8 @@ from goalport.base.errors import AlreadyAnswered, BadInput, HandedOver, StoreErr
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned, first_line
 from goalport.runtime.process import AgentProcess, Question, Waiting
+from goalport.runtime.process.action_progress import OpenCall
 from goalport.runtime.process.attempt import wait_for_server
-from goalport.runtime.process.journal import OpenCall
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.notifications import ask_client, is_modern, progress_wanted
 from goalport.server.doors.mcp.requests import CallContext, Observer

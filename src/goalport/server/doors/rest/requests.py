@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from goalport.runtime.process import ProcessStatus
-from goalport.runtime.process.ids import ID
+from goalport.runtime.process.lifecycle import ID
 
 _LONGEST_WAIT: Final = 300.0
 _LARGEST_PAGE: Final = 500
