@@ -200,7 +200,7 @@ async def _gone_on_with(crew: Crew, store: DatabaseProcessStore) -> str:
 
 async def _answered(platform: AgentPlatform, process: AgentProcess) -> Outcome:
     while isinstance(outcome := await process.wait(), Waiting):
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
         for each in process.open_questions:
             response = next(answer for start, answer in _ANSWERS.items() if each.message.startswith(start))
             with suppress(AlreadyAnswered):

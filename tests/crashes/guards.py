@@ -72,7 +72,7 @@ class Gunner:
     @action(repeatable=False)
     async def fire(self, user_input: UserInput, context: ActionContext) -> Post:
         self.effects.add("fire", os.getpid(), context.key)
-        while not self.effects.file.with_name("open").exists():  # noqa: ASYNC110 - another program opens it
+        while not self.effects.file.with_name("open").exists():
             await asyncio.sleep(0.02)
         return Post(user_input.content)
 

@@ -26,14 +26,14 @@ async def here(crew: Crew) -> AsyncIterator[AgentPlatform]:
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for what other programs do; nothing tells of that."""
     with anyio.fail_after(60):
-        while not condition():  # noqa: ASYNC110 - other programs change it
+        while not condition():
             await anyio.sleep(0.02)
 
 
 async def counted(store: ProcessStore, **wanted: int) -> None:
     """Wait until so many processes have each status."""
     with anyio.fail_after(60):
-        while dict(await store.counts()) != wanted:  # noqa: ASYNC110 - other programs change it
+        while dict(await store.counts()) != wanted:
             await anyio.sleep(0.02)
 
 
@@ -41,7 +41,7 @@ async def looks_no_more(crew: Crew, driver: BaseProcess) -> None:
     """Wait until a program has stopped its action."""
     looked = -1
     with anyio.fail_after(60):
-        while looked != (looked := len(did(crew, "look", driver.pid))):  # noqa: ASYNC110 - other programs change it
+        while looked != (looked := len(did(crew, "look", driver.pid))):
             await anyio.sleep(0.5)
 
 

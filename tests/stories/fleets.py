@@ -122,7 +122,7 @@ class Fleet:
     async def done(self, words: str, seconds: float = 30) -> None:
         """Wait until the agents have written these words."""
         with anyio.fail_after(seconds):
-            while words not in self.lines():  # noqa: ASYNC110 - other programs write them
+            while words not in self.lines():
                 await anyio.sleep(0.02)
 
     def lines(self) -> list[str]:

@@ -38,7 +38,7 @@ def hanging(postgres: PostgresServer) -> Generator[None]:
 async def ready(server: Running, *, wanted: bool) -> None:
     async with httpx2.AsyncClient(base_url=server.address, timeout=30) as http:
         with anyio.fail_after(30):
-            while ((await http.get("/health/ready")).status_code == 200) is not wanted:  # noqa: ASYNC110
+            while ((await http.get("/health/ready")).status_code == 200) is not wanted:
                 await anyio.sleep(0.1)
 
 

@@ -95,7 +95,7 @@ async def started(server: Running) -> str:
 
 async def until_bought(root: Path) -> None:
     with anyio.fail_after(60):
-        while not (root / "agents/done.txt").exists():  # noqa: ASYNC110 - another program writes it
+        while not (root / "agents/done.txt").exists():
             await anyio.sleep(0.02)
 
 

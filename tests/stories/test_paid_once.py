@@ -76,7 +76,7 @@ async def call(client: Client, tool: str, **arguments: object) -> CallToolResult
 async def until_done(folder: Path, words: str) -> None:
     file = folder / "agents/done.txt"
     with anyio.fail_after(60):
-        while not file.exists() or words not in file.read_text().splitlines():  # noqa: ASYNC110 - another program writes
+        while not file.exists() or words not in file.read_text().splitlines():
             await anyio.sleep(0.02)
 
 

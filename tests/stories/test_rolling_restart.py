@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import httpx2
 import pytest
 from anyio.abc import TaskGroup, TaskStatus
@@ -171,7 +170,7 @@ async def taken_over(fleet: Fleet, swords: Iterable[str]) -> None:
     """Wait until every action that was interrupted has begun again; leases would keep others off for 30 seconds."""
     with anyio.fail_after(60):
         for name in swords:
-            while (lines := fleet.lines()).count(f"forge {name}") <= lines.count(f"stop {name}"):  # noqa: ASYNC110 - other programs write them
+            while (lines := fleet.lines()).count(f"forge {name}") <= lines.count(f"stop {name}"):
                 await anyio.sleep(0.02)
 
 
@@ -253,4 +252,4 @@ async def healthy(front: WebServer, server: Running) -> None:
     async with front.http() as http:
         with anyio.fail_after(60):
             while (await http.get("/health")).json()["pid"] != server.process.pid:
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)

@@ -222,7 +222,7 @@ async def test_a_call_that_waits_for_a_process_of_another_server_holds_nothing(t
             calls.start_soon(wait)
             await anyio.wait_all_tasks_blocked()
             async with httpx2.AsyncClient(base_url=fleet.servers[1].address) as http:
-                while (await http.get("/health")).json()["openCalls"] == 0:  # noqa: ASYNC110 - another program counts
+                while (await http.get("/health")).json()["openCalls"] == 0:
                     await anyio.sleep(0.02)
             fleet.servers[1].process.send_signal(signal.SIGTERM)
             with anyio.fail_after(60):

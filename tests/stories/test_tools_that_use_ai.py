@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import pytest
 from anyio.to_thread import run_sync
 from mcp import Client
@@ -323,7 +322,7 @@ async def _call_until_gone(server: Running, meta: Any) -> None:
 async def _lines(path: Path, count: int) -> list[str]:
     with anyio.fail_after(60):
         while len(found := _lines_of(path)) < count:
-            await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.01)
     return found
 
 

@@ -134,7 +134,7 @@ async def suffers(server: Running, client: Client, folder: Path, trouble: str, s
     assert result.structured_content == {"name": trouble}
     async with httpx2.AsyncClient(base_url=server.address, timeout=20) as http:
         with anyio.fail_after(20):
-            while (await http.get("/health/ready")).status_code != 200:  # noqa: ASYNC110 - another program looks
+            while (await http.get("/health/ready")).status_code != 200:
                 await anyio.sleep(0.1)
 
 

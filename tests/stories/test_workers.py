@@ -215,7 +215,7 @@ async def test_a_worker_that_is_killed_under_load_costs_at_most_its_calls_in_fli
         os.kill(victim, signal.SIGKILL)
         await server.heard.until(f"Worker {victim} was killed by SIGKILL; another one starts.")
         with anyio.fail_after(PATIENCE):
-            while not set(await pids_of(server)) - {victim, other}:  # noqa: ASYNC110 - another program starts
+            while not set(await pids_of(server)) - {victim, other}:
                 await anyio.sleep(PAUSE)
         enough.set()
         assert set(answered) >= {f"first {victim}", f"first {other}"}
@@ -292,7 +292,7 @@ async def test_a_worker_that_ends_again_and_again_is_started_more_and_more_rarel
         assert await pids_of(server, 4) == {other: 4}
         broken.unlink()
         with anyio.fail_after(PATIENCE):
-            while len(await pids_of(server)) < 2:  # noqa: ASYNC110 - another program starts
+            while len(await pids_of(server)) < 2:
                 await anyio.sleep(PAUSE)
 
 

@@ -148,7 +148,7 @@ async def killed(server: Running) -> None:
 
 async def until_there_are(folder: Path, pattern: str, files: int) -> None:
     with anyio.fail_after(60):
-        while len(list(folder.glob(pattern))) < files:  # noqa: ASYNC110, ASYNC240 - another program writes
+        while len(list(folder.glob(pattern))) < files:  # noqa: ASYNC240 - another program writes
             await anyio.sleep(0.02)
 
 

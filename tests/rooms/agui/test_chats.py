@@ -222,7 +222,7 @@ async def test_two_runs_at_once_are_answered_one_after_another(tmp_path: Path) -
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(one.run, "wait for it")
                 while not thinker.begun:
-                    await anyio.lowlevel.checkpoint()
+                    await anyio.sleep(0.01)
                 tasks.start_soon(other.run, "me too")
                 thinker.go_on.set()
         assert one.said[-1] == "assistant: Number 1: you said 'wait for it'."

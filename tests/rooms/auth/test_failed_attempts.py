@@ -59,7 +59,7 @@ def tokens(number: int, prefix: str = "stranger") -> list[str]:
 async def until(happened: Callable[[], bool]) -> None:
     with anyio.fail_after(20):
         while not happened():
-            await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.01)
 
 
 @asynccontextmanager

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 from goalport.base.errors import SettingsError
@@ -49,7 +48,7 @@ class Trusting:
         """Verify tokens that are signed with a key until one is refused."""
         with anyio.fail_after(60):
             while await self.verify(key):
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)
 
 
 @asynccontextmanager
@@ -154,7 +153,7 @@ async def test_a_server_fetches_keys_at_its_start_and_warns_of_an_issuer_that_ha
     ):
         with anyio.fail_after(60):
             while not (issuer.requests["/jwks"] and caplog.messages):
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)
     (told,) = caplog.messages
     assert told.startswith(f"The keys of {wrong.issuer} cannot be fetched: ")
     assert "https://elsewhere.example" in told

@@ -105,7 +105,7 @@ class Courier:
     @action
     async def drive(self, dough: Dough, context: ActionContext) -> Parcel:
         note(dough.file, f"drive {context.key}")
-        while not Path(dough.file).with_suffix(".open").exists():  # noqa: ASYNC110 - another program makes the file
+        while not Path(dough.file).with_suffix(".open").exists():
             await asyncio.sleep(0.02)
         note(dough.file, "arrive")
         return Parcel("there")

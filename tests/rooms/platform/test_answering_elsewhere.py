@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 from goalport import ActionContext, AgentPlatform, AgentProcess, Export, UserInput, achieves_goal, agent
@@ -63,7 +62,7 @@ class Painter:
 async def asked(process: AgentProcess) -> str:
     with anyio.fail_after(60):
         while not process.open_questions:
-            await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.01)
     return process.open_questions[0].id
 
 
@@ -79,7 +78,7 @@ async def test_a_question_is_answered_while_another_program_runs_the_rest_of_its
         question = await asked(process)
         with anyio.fail_after(60):
             while not (await elsewhere.process(process.id)).open_questions:
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)
             with pytest.raises(BadInput, match="name"):
                 await elsewhere.answer(process.id, question, {"colour": "red"})
             follower = await elsewhere.answer(process.id, question, {"name": "red"})
@@ -116,7 +115,7 @@ async def test_who_answers_too_late_does_not_see_the_question_as_open_any_more(t
         other_store.overtake = lambda: here.answer(process.id, question, {"name": "red"})
         with anyio.fail_after(60):
             while not (copy := await elsewhere.process(process.id)).open_questions:
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)
             with pytest.raises(AlreadyAnswered):
                 await elsewhere.answer(process.id, question, {"name": "blue"})
             assert not copy.open_questions
@@ -146,7 +145,7 @@ async def test_a_lease_that_was_given_back_meanwhile_is_not_used(tmp_path: Path)
         store.late, store.looks = (lease,), 0
         with anyio.fail_after(60):
             while store.looks < 2:
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)
             assert (await store.versions([process.id]))[process.id] == lease.version, "nothing was saved"
             await platform.answer(process.id, question, {"name": "red"})
             assert await process.wait() == Completed(Colour("red"))

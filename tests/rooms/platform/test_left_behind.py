@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 from goalport import ActionContext, AgentPlatform, AgentProcess, Export, UserInput, achieves_goal, action, agent
@@ -78,7 +77,7 @@ async def left_behind(file: Path) -> str:
 async def until_said(caplog: pytest.LogCaptureFixture, words: str) -> None:
     with anyio.fail_after(60):
         while words not in caplog.text:
-            await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.01)
 
 
 async def test_what_one_program_cannot_run_another_one_takes_at_once(
@@ -115,7 +114,7 @@ async def test_a_sub_process_that_has_just_begun_when_its_program_ends_is_starte
         process = platform.start("Minter", UserInput("gold"))
         with anyio.fail_after(60):
             while not process.children:
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)
     async with SqliteProcessStore(file) as store, AgentPlatform([Minter, opened()], store=store) as platform:
         with anyio.fail_after(60):
             assert await (await platform.process(process.id)).wait() == Completed(Purse(4))
@@ -133,7 +132,7 @@ async def test_an_answer_to_one_process_of_a_family_that_was_left_behind_lets_th
         question = await asked(process)
         with anyio.fail_after(60):
             while (counts := dict(await store.counts())).get("waiting") != 2 or sum(counts.values()) != 3:
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)
     mixer = Mixer()
     mixer.mixed.set()
     async with (

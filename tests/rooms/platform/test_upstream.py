@@ -205,7 +205,7 @@ async def test_a_model_is_not_asked_again_because_other_words_say_what_is_missin
         said_then = model.calls[0].messages[0].content
         with anyio.fail_after(20):
             while platform.groups.lacking("voices") in said_then:
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)
         await platform.answer(process.id, response=True)
         assert await process.wait() == Completed(Said("once, True"))
     assert len(model.calls) == 1

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 from goalport import ActionContext, AgentPlatform, Ai, UserInput, achieves_goal, action, agent
@@ -254,7 +253,7 @@ async def test_after_a_crash_a_yes_gets_a_new_page(tmp_path: Path) -> None:
             process, address = await asked(one)
             with anyio.fail_after(60):
                 while await store.find(process.id) is None:
-                    await anyio.lowlevel.checkpoint()
+                    await anyio.sleep(0.01)
             crashed = left_by_a_crash(file)
             process.kill("The program has ended.")
         async with (

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 
 from goalport import AgentPlatform, Ai, Export, UserInput, WaitFor, achieves_goal, agent
 from goalport.runtime.process import Failed, Waiting
@@ -49,7 +48,7 @@ async def test_a_question_is_declined_at_its_time_although_the_database_says_so_
             assert isinstance(await process.wait(), Waiting)
             began = anyio.current_time()
             while isinstance(outcome := await process.wait(), Waiting):
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)
         assert isinstance(outcome, Failed)
         assert [each.status for each in process.questions] == ["expired"]
         assert anyio.current_time() - began > 1
@@ -77,7 +76,7 @@ async def test_the_time_in_an_action_that_has_not_ended_is_stored_with_its_steps
         process = platform.start("Endless", UserInput("x"))
         with anyio.fail_after(60):
             while not any(each.journal for each in (await store.family(process.id))[0]):
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)
             found = await elsewhere.process(process.id)
         assert not found.history
         assert 0 < found.seconds_run < process.seconds_run

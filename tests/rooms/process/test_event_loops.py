@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
-from anyio import fail_after, from_thread, lowlevel, to_thread
+from anyio import fail_after, from_thread, sleep, to_thread
 
 from goalport.agents.domain import WaitFor, achieves_goal, action, agent
 from goalport.runtime.platform import AgentPlatform
@@ -84,7 +84,7 @@ def test_a_question_expires_in_a_program_that_has_only_asyncio() -> None:
             process = await platform.run("Hasty", Room(1))
             with fail_after(60):
                 while not (outcome := await process.wait()).status.ended:
-                    await lowlevel.checkpoint()
+                    await sleep(0.01)
             return outcome
 
     outcome = asyncio.run(main())
@@ -126,7 +126,7 @@ def test_a_paused_process_may_be_terminated_from_a_worker_thread() -> None:
         async with AgentPlatform([Desk]) as platform:
             process = platform.start("Desk", Room(1), options=ProcessOptions(schedule=Tomorrow()))
             while process.status is not ProcessStatus.PAUSED:
-                await lowlevel.checkpoint()
+                await sleep(0.01)
             await to_thread.run_sync(process.terminate)
             return await ended(process)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 from goalport import (
@@ -410,7 +409,7 @@ async def test_a_question_that_expired_while_no_program_ran_is_declined_when_its
     elsewhere = Elsewhere(open_store(), Hasty())
     with anyio.fail_after(60):
         while isinstance(outcome := await (await elsewhere.process(process)).wait(), Waiting):
-            await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.01)
     assert isinstance(outcome, Failed)
     assert "Nobody answered in time" in outcome.reason
     assert question.expires_at is not None
@@ -453,7 +452,7 @@ async def test_a_process_that_is_killed_while_it_is_written_is_killed_in_the_nex
     process = AgentPlatform([Writer()], store=open_store()).start("Writer", UserInput("tale"))
     with anyio.fail_after(60):
         while process.status is not ProcessStatus.WAITING:
-            await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.01)
         process.kill("Enough.")
         await process.rest()
     assert (await Elsewhere(open_store(), Writer()).process(process)).outcome == Killed("Enough.")

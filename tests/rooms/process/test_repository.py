@@ -8,7 +8,6 @@ from typing import Any
 from weakref import ref
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 from goalport.agents.domain import Export, UserInput, WaitFor, achieves_goal, action, agent
@@ -274,6 +273,6 @@ async def test_one_that_waits_is_in_memory_as_long_as_somebody_holds_or_follows_
         del leave
         with anyio.fail_after(60):
             while known() is not None:  # what has stored it may still have to be told so
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)
                 gc.collect()
         assert (await platform.process(process_id)).status is ProcessStatus.WAITING

@@ -106,7 +106,7 @@ async def test_terminating_ends_what_the_process_had_started() -> None:
 
             async def leave() -> None:
                 while not context.process.open_questions:
-                    await anyio.lowlevel.checkpoint()
+                    await anyio.sleep(0.01)
                 children.extend(context.process.children)
                 raise TerminateAgent(f"No {user_input.content}.")
 

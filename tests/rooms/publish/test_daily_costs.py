@@ -3,7 +3,6 @@
 from datetime import UTC, datetime, timedelta
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 from goalport import ActionContext, AgentPlatform, AgentProcess, Export, UserInput, achieves_goal, agent
@@ -30,7 +29,7 @@ async def spend(platform: AgentPlatform, cents: str, caller: Caller = ADA) -> Ag
     process = await platform.run("Spender", UserInput(cents), caller=caller)
     with anyio.fail_after(60):
         while (record := await platform.store.find(process.id)) is None or not record.final:
-            await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.01)
     return process
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import httpx2
 import pytest
 from mcp import Client
@@ -218,7 +217,7 @@ async def test_a_call_whose_client_leaves_loses_its_turn(tmp_path: Path) -> None
             await _waiting(server, ADA, "never 1")
             leaving.cancel_scope.cancel()
         while server.publisher.limits.waiting:
-            await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.01)
         tasks.start_soon(order, server, answers, "oat", ADA)
         breads.let("rye", "oat")
     assert breads.begun == ["rye", "oat"]
@@ -236,4 +235,4 @@ async def _waiting(server: Web, who: Mapping[str, str], bread: str) -> None:
     """Wait until a call waits for its turn, as the one of its caller whose number its bread has."""
     number = int(bread.rpartition(" ")[2])
     while server.publisher.limits.waiting[who["Issuer"], who["Caller"]] < number:
-        await anyio.lowlevel.checkpoint()
+        await anyio.sleep(0.01)

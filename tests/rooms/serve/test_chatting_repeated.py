@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import pytest
 from mcp import Client
 from mcp_types import CallToolResult
@@ -52,7 +51,7 @@ async def test_a_repetition_joins_the_turn_that_runs(tmp_path: Path) -> None:
                 await gate.begun.wait()
                 tasks.start_soon(write)
                 while server.state.publisher.calls.number < 2:
-                    await anyio.lowlevel.checkpoint()
+                    await anyio.sleep(0.01)
                 gate.opened.set()
     assert replies[0] == replies[1]
     assert replies[0]["reply"] == "A novel.\n\nOnce upon a time"

@@ -301,7 +301,7 @@ async def ended(server: Server, kitchen: Kitchen, end: Post, method: str, **want
             tasks.start_soon(order)
             await kitchen.begun.wait()
             while wanted and "begins" not in exchange.text:
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)
             await server.answer(in_session(end), method)
     return answers[0]
 

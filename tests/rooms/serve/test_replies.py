@@ -89,7 +89,7 @@ async def cooking(root: Path, post: Post, **options: Any) -> AsyncGenerator[tupl
 
 async def until(holds: Callable[[], bool]) -> None:
     while not holds():
-        await anyio.lowlevel.checkpoint()
+        await anyio.sleep(0.01)
 
 
 @REVISIONS

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import anyio
-import anyio.lowlevel
 import pytest
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
 
@@ -85,10 +84,10 @@ async def test_a_call_that_is_cancelled_while_it_waits_never_begins(tmp_path: Pa
                 async with anyio.create_task_group() as leaving:
                     leaving.start_soon(bake, server, era, "never", results)
                     while not server.state.publisher.limits.waiting:
-                        await anyio.lowlevel.checkpoint()
+                        await anyio.sleep(0.01)
                     leaving.cancel_scope.cancel()
                 while server.state.publisher.limits.waiting:
-                    await anyio.lowlevel.checkpoint()
+                    await anyio.sleep(0.01)
                 breads.let("rye")
             await bake(server, era, "rye", results)
     assert breads.begun == ["rye", "rye"]
@@ -128,7 +127,7 @@ async def test_a_turn_of_a_chatbot_waits_in_the_fair_queue(tmp_path: Path) -> No
                     await gate.begun.wait()
                     tasks.start_soon(hello)
                     while not server.state.publisher.limits.waiting:
-                        await anyio.lowlevel.checkpoint()
+                        await anyio.sleep(0.01)
                     assert not replies
                     gate.opened.set()
         assert reply_of(replies[0])["reply"] == "1: hello … hello"

@@ -63,7 +63,7 @@ async def until(holds: Callable[[], bool]) -> None:
     """Wait until something holds that another task of this loop brings about."""
     with anyio.fail_after(60):
         while not holds():
-            await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.01)
 
 
 @asynccontextmanager

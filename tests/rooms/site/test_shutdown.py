@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import pytest
 from anyio.abc import SocketStream
 
@@ -74,7 +73,7 @@ async def answer_on(stream: SocketStream) -> bytes:
 async def closed(listener: socket.socket) -> None:
     """Wait until the server accepts no connections any more."""
     while listener.fileno() != -1:
-        await anyio.lowlevel.checkpoint()
+        await anyio.sleep(0.01)
 
 
 @pytest.mark.usefixtures("tuned")

@@ -249,7 +249,7 @@ async def test_a_program_sees_which_leases_it_still_has(
     await store.save([process("two")], Lease("two"), wake_at=None, release=False)
     assert set(await store.held(["one", "two", "three"])) == {"one", "two"}
     with anyio.fail_after(60):
-        while not await other.due(1):  # noqa: ASYNC110 - time passes
+        while not await other.due(1):
             await anyio.sleep(0.01)
     assert (await store.held(["one", "two"]), await other.held(["one", "two"])) == (["two"], ["one"])
     with pytest.raises(LeaseLost):

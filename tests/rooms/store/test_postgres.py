@@ -72,10 +72,10 @@ async def test_what_was_confirmed_survives_a_crash_of_the_server_and_saving_goes
                 for name in confirmed:
                     group.start_soon(work, store, name)
                 while not all(confirmed.values()):
-                    await anyio.lowlevel.checkpoint()
+                    await anyio.sleep(0.01)
                 await asyncio.to_thread(server.stop, "immediate")
                 while not refused:
-                    await anyio.lowlevel.checkpoint()
+                    await anyio.sleep(0.01)
                 running.clear()
                 enough = max(map(len, confirmed.values())) + 10
                 await asyncio.to_thread(server.start)
@@ -147,7 +147,7 @@ async def test_a_save_that_has_begun_is_not_cancelled(store: PostgresProcessStor
     await connection.execute("begin; select from goalport.process for update")
     saving = asyncio.create_task(store.save([process("one", "y", first=1)], lease, wake_at=None, release=False))
     while not await connection.fetch("select from pg_locks where not granted"):
-        await anyio.lowlevel.checkpoint()
+        await anyio.sleep(0.01)
     saving.cancel()
     await connection.execute("rollback")
     connection.terminate()
@@ -269,11 +269,11 @@ async def test_many_programs_that_write_at_once_do_not_each_tell_all_others(
                 programs.start_soon(notifications.run)
                 await notifications.wait(0.01)
             while int(postgres.run(LISTENING, url=url)) < len(all_notifications):
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)
             for notifications in all_notifications:
                 programs.start_soon(write, notifications)
             while told < 300:
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)
         programs.cancel_scope.cancel()
     listener.terminate()
     assert written > 1.5 * told, "if each told of each write, there would be as many"
@@ -289,7 +289,7 @@ async def test_that_a_program_lives_is_no_news(store: PostgresProcessStore, post
     await save(store, process("one"))
     with anyio.fail_after(60):
         while connections() != "2":
-            await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.01)
 
 
 async def test_who_waits_for_news_of_a_server_that_is_away_goes_on_looking() -> None:
