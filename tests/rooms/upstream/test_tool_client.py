@@ -97,7 +97,7 @@ async def test_progress_is_passed_on() -> None:
 async def test_a_question_of_the_server_is_answered_by_whoever_called(revision: str) -> None:
     asked: list[tuple[str, object]] = []
 
-    async def ask(message: str, schema: object) -> Mapping[str, object]:
+    async def ask(message: str, schema: object, key: str = "") -> Mapping[str, object]:
         asked.append((message, schema))
         return {"sign": "Scorpio"}
 
@@ -117,7 +117,7 @@ async def test_a_question_that_nobody_can_be_asked_is_declined_and_the_model_hea
 
 
 async def test_a_question_may_be_declined_by_who_is_asked() -> None:
-    async def ask(message: str, schema: object) -> None:
+    async def ask(message: str, schema: object, key: str = "") -> None:
         return None
 
     async with connected(plain()) as servers:
@@ -129,7 +129,7 @@ async def test_a_question_may_be_declined_by_who_is_asked() -> None:
 async def test_a_page_that_the_server_wants_opened_is_shown_to_whoever_called() -> None:
     asked: list[tuple[str, object]] = []
 
-    async def ask(message: str, address: object) -> object:
+    async def ask(message: str, address: object, key: str = "") -> object:
         asked.append((message, address))
         return True
 
@@ -141,7 +141,7 @@ async def test_a_page_that_the_server_wants_opened_is_shown_to_whoever_called() 
 
 
 async def test_whoever_is_asked_may_steer_the_process_instead() -> None:
-    async def ask(message: str, schema: object) -> Mapping[str, object]:
+    async def ask(message: str, schema: object, key: str = "") -> Mapping[str, object]:
         raise ReplanRequested("somebody else has to be asked first")
 
     async with connected(plain()) as servers:
@@ -151,7 +151,7 @@ async def test_whoever_is_asked_may_steer_the_process_instead() -> None:
 
 
 async def test_the_time_of_a_call_stands_still_while_a_person_thinks() -> None:
-    async def ask(message: str, schema: object) -> Mapping[str, object]:
+    async def ask(message: str, schema: object, key: str = "") -> Mapping[str, object]:
         with anyio.move_on_after(1):
             await anyio.Event().wait()
         return {"sign": "Leo"}
@@ -166,7 +166,7 @@ async def test_a_person_is_not_asked_any_more_when_the_call_is_cancelled() -> No
     ends: list[str] = []
     asked = anyio.Event()
 
-    async def ask(message: str, schema: object) -> Mapping[str, object]:
+    async def ask(message: str, schema: object, key: str = "") -> Mapping[str, object]:
         asked.set()
         try:
             await anyio.Event().wait()
@@ -187,7 +187,7 @@ async def test_a_person_is_not_asked_any_more_when_the_call_is_cancelled() -> No
 
 
 async def test_a_question_never_reaches_somebody_elses_caller() -> None:
-    async def ask(message: str, schema: object) -> Mapping[str, object]:
+    async def ask(message: str, schema: object, key: str = "") -> Mapping[str, object]:
         raise AssertionError("it is not known whose question it is")
 
     async with connected(plain(timeout=0.5)) as servers, anyio.create_task_group() as tasks:
@@ -268,7 +268,7 @@ async def test_a_server_that_stays_busy_is_said_to_be() -> None:
 
 
 async def test_whoever_is_asked_may_say_why_there_is_no_answer() -> None:
-    async def ask(message: str, schema: object) -> Mapping[str, object]:
+    async def ask(message: str, schema: object, key: str = "") -> Mapping[str, object]:
         raise ToolError("the person is asleep")
 
     async with connected(plain()) as servers:
