@@ -12,7 +12,7 @@ import httpx2
 
 from goalport.server.publish.publisher import Publisher
 from goalport.server.site.app import Site
-from goalport.server.site.protocol import ConnectionLimits, Connections, LimitedProtocol
+from goalport.server.site.protocol import Connections, LimitedProtocol
 from tests.listening import listening
 from tests.rooms.auth.issuers import RESOURCE
 from tests.rooms.serve.served import state_of
@@ -41,7 +41,7 @@ async def guarded(root: Path, *agents: object, auth: Mapping[str, Any], **settin
     with socket.create_server(("127.0.0.1", 0)) as place:
         given: dict[str, Any] = {"public_url": RESOURCE, "port": place.getsockname()[1], **settings}
         publisher = state_of(root, *agents, auth=dict(auth), **given).publisher
-        protocol: Any = partial(LimitedProtocol, Connections(ConnectionLimits.of(publisher.settings)))
+        protocol: Any = partial(LimitedProtocol, Connections(publisher.settings))
         async with (
             listening(Site(publisher).app, place, http=protocol) as address,
             httpx2.AsyncClient(base_url=address, timeout=20) as http,

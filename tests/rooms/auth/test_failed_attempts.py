@@ -17,9 +17,8 @@ import pytest
 
 from goalport.server.auth import Authentication, AuthGuard, Challenges
 from goalport.server.auth.guard import FailedAttempts
-from goalport.server.auth.introspection import IntrospectionVerifier
 from goalport.server.auth.keys import new_key
-from goalport.server.auth.tokens import ProviderClient
+from goalport.server.auth.tokens import IntrospectionVerifier, ProviderClient
 from goalport.workspace.settings import load_settings
 from tests.listening import listening
 from tests.rooms.auth.guarded import by, guarded

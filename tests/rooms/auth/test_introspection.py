@@ -9,8 +9,7 @@ import pytest
 
 from goalport.base.errors import SettingsError
 from goalport.server.auth import InvalidToken
-from goalport.server.auth.introspection import IntrospectionVerifier
-from goalport.server.auth.tokens import ProviderClient
+from goalport.server.auth.tokens import IntrospectionVerifier, ProviderClient
 from goalport.workspace.settings import load_settings
 from tests.rooms.auth.guarded import by, guarded
 from tests.rooms.auth.issuers import RESOURCE, Issuer, issuing

@@ -20,7 +20,7 @@ from goalport.server.auth import Authentication, Grant
 from goalport.server.auth.current import granted
 from goalport.server.publish.publisher import Publisher
 from goalport.server.site.app import Site
-from goalport.server.site.protocol import ConnectionLimits, Connections, LimitedProtocol
+from goalport.server.site.protocol import Connections, LimitedProtocol
 from tests.listening import address_of, serving
 from tests.rooms.rest.documented import Documented
 from tests.rooms.serve.served import state_of
@@ -75,7 +75,7 @@ async def web(
 ) -> AsyncGenerator[Web]:
     """Serve agents on a free port for as long as the block lasts, with an authentication or with `ByHeader`."""
     publisher = state_of(root, *agents, **settings).publisher
-    protocol: Any = partial(LimitedProtocol, Connections(ConnectionLimits.of(publisher.settings)))
+    protocol: Any = partial(LimitedProtocol, Connections(publisher.settings))
     site = Site(publisher, authentication)
     app = ByHeader(site) if authentication is None else site.app
     async with (

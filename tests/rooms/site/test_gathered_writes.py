@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from goalport.server.site.protocol import ConnectionLimits, Connections, GatheredWrites, LimitedProtocol
+from goalport.server.site.protocol import Connections, GatheredWrites, LimitedProtocol
 from goalport.workspace.settings import load_settings
 
 REQUEST: Final = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
@@ -69,7 +69,7 @@ async def sent(app: ASGIApp, folder: Path, *, requests: int = 1) -> Sent:
     config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, date_header=False)
     config.load()
     state = uvicorn.Server(config).server_state
-    connections = Connections(ConnectionLimits.of(load_settings(folder)), lambda _: None)
+    connections = Connections(load_settings(folder))
     protocol = LimitedProtocol(connections, config=config, server_state=state, app_state={})
     with socket.socket() as unconnected:
         transport = Sent(unconnected)
@@ -124,7 +124,7 @@ def test_a_head_for_a_client_that_has_left_meanwhile_is_no_error() -> None:
         here, there = socket.socketpair()
         transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, here)
         transport.abort()
-        GatheredWrites(transport, loop).write(HEAD % 0)
+        GatheredWrites(transport, loop, lambda: False).write(HEAD % 0)
         for _ in range(3):
             await asyncio.sleep(0)
         there.close()

@@ -4,10 +4,10 @@ Above: the guard. A new kind of credential is one more verifier here.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any, Final
 
 from goalport.base.caller import EVERY_SCOPE, OPERATOR, user_of_machine
@@ -15,7 +15,7 @@ from goalport.base.errors import SettingsError
 from goalport.base.observe import RareLog
 from goalport.server.auth.challenges import Challenges, ProtectedResource
 from goalport.server.auth.keys import KEY_VARIABLE, ApiKeys
-from goalport.server.auth.tokens import ProviderClient
+from goalport.server.auth.tokens import IntrospectionVerifier, ProviderClient
 from goalport.server.auth.verifiers import (
     AmbiguousCredential,
     Grant,
@@ -23,7 +23,6 @@ from goalport.server.auth.verifiers import (
     Verifier,
     VerifierUnavailable,
     caller_of,
-    grant_of,
     never,
 )
 from goalport.workspace.settings import AuthSettings, Settings
@@ -36,78 +35,57 @@ _ISSUER: Final = "goalport:proxy"
 _LONGEST: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
 class TrustedProxies:
     """The proxies that authenticate callers, and the headers by which they name them."""
 
-    settings: AuthSettings
-    networks: tuple[IPv4Network | IPv6Network, ...]
-    user: bytes
-    groups: bytes
-    rare_log: RareLog = field(default_factory=RareLog)
-
-    @classmethod
-    def of(cls, settings: AuthSettings) -> "TrustedProxies | None":
-        """The proxies that settings trust; None if they trust none."""
-        if not settings.trusted_proxies:
-            return None
-        networks = tuple(map(ip_network, settings.trusted_proxies))
-        user, groups = (each.lower().encode() for each in (settings.proxy_user_header, settings.proxy_groups_header))
-        return cls(settings, networks, user, groups)
+    def __init__(self, settings: AuthSettings) -> None:
+        self._settings = settings
+        self._networks = [*map(ip_network, settings.trusted_proxies)]
+        headers = (settings.proxy_user_header, settings.proxy_groups_header)
+        self._headers = [each.lower().encode() for each in headers]
+        self._rare_log = RareLog()
 
     def grant_of(self, scope: Mapping[str, Any]) -> Grant | None:
         """What a request is granted by its proxy; None if it names no user.
 
         Raises `AmbiguousCredential` for a header of a proxy that is not trusted, and for one that is there twice.
         """
-        named = {self.user: list[bytes](), self.groups: list[bytes]()}
-        for name, value in scope["headers"]:
-            if name and name in named:
-                named[name].append(value)
-        users, groups = named[self.user], named[self.groups]
+        users, groups = (
+            [value for name, value in scope["headers"] if name and name == header] for header in self._headers
+        )
         if not users and not groups:
             return None
-        self._check_peer(scope.get(PEER))
+        peer = scope.get(PEER)
+        if not self._trusts(peer):
+            whose = peer or "an address that this server does not know: serve with `goalport serve`"
+            text = "Refused the header %s from %s, which is none of auth.trusted_proxies."
+            self._rare_log.log(_log.warning, whose, text, self._settings.proxy_user_header, whose)
+            raise AmbiguousCredential("The request has a header that a trusted proxy alone may send.")
         if len(users) > 1 or len(groups) > 1:
             raise AmbiguousCredential("The request names its user or its groups more than once.")
         if not users:
             return None
-        user = _text(users[0])
+        try:
+            texts = [value.decode("utf-8").strip() for value in (*users, *groups)]
+        except UnicodeDecodeError:
+            texts = ["\0"]
+        if not all(each.isprintable() for each in texts):
+            raise AmbiguousCredential("The request names its user or its groups with characters that no name has.")
+        user, *named = texts
         if not user or len(user) > _LONGEST:
             raise AmbiguousCredential("The request names no proper user.")
-        scopes = {*self.settings.proxy_scopes, *_words(groups)}
-        return Grant(caller_of(self.settings, user, _ISSUER, scopes), user)
+        # Groups are separated by commas or spaces; a group is never the name of every scope.
+        words = {each for text in named for each in text.replace(",", " ").split()} - {EVERY_SCOPE}
+        return Grant(caller_of(self._settings, user, _ISSUER, {*self._settings.proxy_scopes, *words}), user)
 
-    def _check_peer(self, peer: str | None) -> None:
-        if peer is None or not self._trusts(peer):
-            text = "Refused the header %s from %s, which is none of auth.trusted_proxies."
-            whose = peer or "an address that this server does not know: serve with `goalport serve`"
-            self.rare_log.log(_log.warning, whose, text, self.settings.proxy_user_header, whose)
-            raise AmbiguousCredential("The request has a header that a trusted proxy alone may send.")
-
-    def _trusts(self, peer: str) -> bool:
+    def _trusts(self, peer: str | None) -> bool:
         try:
-            address = ip_address(peer.partition("%")[0])
+            address = ip_address((peer or "").partition("%")[0])
         except ValueError:
             return False
         if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
             address = address.ipv4_mapped
-        return any(address in each for each in self.networks)
-
-
-def _words(values: Iterable[bytes]) -> list[str]:
-    """The groups in the header, separated by commas or spaces; a group is never the name of every scope."""
-    return [each for value in values for each in _text(value).replace(",", " ").split() if each != EVERY_SCOPE]
-
-
-def _text(value: bytes) -> str:
-    try:
-        text = value.decode("utf-8").strip()
-    except UnicodeDecodeError:
-        text = ""
-    if text.isprintable():
-        return text
-    raise AmbiguousCredential("The request names its user or its groups with characters that no name has.")
+        return any(address in each for each in self._networks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,18 +113,14 @@ class Authentication:
         auth, client = settings.auth, ProviderClient()
         verifiers: list[Verifier] = [ApiKeys(settings)] if settings.asks_for_keys else []
         fetch_keys = None
-        # The libraries for the tokens of providers are loaded only if there are any.
         if auth.issuers:
-            from goalport.server.auth.jwt import JwtVerifier
+            from goalport.server.auth.jwt import JwtVerifier  # its library is loaded only if there are any
 
             jwt = JwtVerifier(settings, client, takes_all=not auth.introspection)
             verifiers.append(jwt)
             fetch_keys = jwt.fetch_keys
-        if auth.introspection:
-            from goalport.server.auth.introspection import IntrospectionVerifier
-
-            verifiers += [IntrospectionVerifier(settings, each, client) for each in auth.introspection]
-        proxies = TrustedProxies.of(auth)
+        verifiers += [IntrospectionVerifier(settings, each, client) for each in auth.introspection]
+        proxies = TrustedProxies(auth) if auth.trusted_proxies else None
         if not verifiers and proxies is None:
             return None
         resource = ProtectedResource.of(settings)
@@ -164,9 +138,15 @@ class Authentication:
                 await self.client.aclose()
 
     async def grant_of(self, token: str, is_slowed: Callable[[], bool] = never) -> Grant:
-        """What a token grants. Raises `InvalidToken`, and `VerifierUnavailable` also for a bug in a verifier."""
+        """What a token grants, as the first verifier says that takes it.
+
+        Raises `InvalidToken`, and `VerifierUnavailable` also for a bug in a verifier.
+        """
+        verifier = next((each for each in self.verifiers if each.takes(token)), None)
+        if verifier is None:
+            raise InvalidToken("The token is of no kind that this server knows.")
         try:
-            return await grant_of(self.verifiers, token, is_slowed)
+            return await verifier.verify(token, is_slowed)
         except (InvalidToken, VerifierUnavailable):
             raise
         except Exception:
@@ -191,11 +171,9 @@ async def stdio_grant(authentication: Authentication | None, key: str) -> Grant:
     operating system, who could read the store anyway, so nothing is kept from them.
     Raises `SettingsError` for a key that is not valid, or that cannot be verified now.
     """
-    if authentication is None:
-        return Grant(OPERATOR, OPERATOR.id)
-    if not key:
-        user = user_of_machine()
-        return Grant(user, user.id)
+    if authentication is None or not key:
+        caller = OPERATOR if authentication is None else user_of_machine()
+        return Grant(caller, caller.id)
     try:
         return await authentication.grant_of(key)
     except (InvalidToken, VerifierUnavailable) as error:

@@ -54,7 +54,8 @@ class ProtectedResource:
 
     def url_for(self, path: str) -> str:
         """Where the metadata is of the resource that a path of this server belongs to."""
-        return f"{self.address}{WELL_KNOWN}{_resource_of(path)}"
+        of = next((door for prefix, door in _DOORS.items() if f"{path}/".startswith(f"{prefix}/")), "")
+        return f"{self.address}{WELL_KNOWN}{of}"
 
     @property
     def routes(self) -> Iterator[Route]:
@@ -77,15 +78,6 @@ class ProtectedResource:
         return JSONResponse(content, headers={"Cache-Control": "max-age=3600"})
 
 
-def _resource_of(path: str) -> str:
-    return next((door for prefix, door in _DOORS.items() if path == prefix or path.startswith(f"{prefix}/")), "")
-
-
-_NOTHING_SENT: Final = (
-    "This server needs a token or a key, in the header Authorization: Bearer TOKEN or X-API-Key: KEY."
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Challenges:
     """The refusals of one server. Their bodies are errors as OAuth has them (RFC 6750)."""
@@ -103,8 +95,8 @@ class Challenges:
 
     def unauthenticated(self) -> JSONResponse:
         """The refusal of a request that has no credential."""
-        scope = self.base_scope if self.resource else ""
-        return self._refusal(HTTPStatus.UNAUTHORIZED, "", _NOTHING_SENT, scope)
+        told = "This server needs a token or a key, in the header Authorization: Bearer TOKEN or X-API-Key: KEY."
+        return self._refusal(HTTPStatus.UNAUTHORIZED, "", told, self.base_scope if self.resource else "")
 
     def invalid_token(self, reason: str) -> JSONResponse:
         """The refusal of a token that is not valid."""
@@ -121,7 +113,7 @@ class Challenges:
 
     def for_scopes(self, needed: Iterable[str], reason: str) -> dict[str, str]:
         """The header of `insufficient_scope`, for a refusal whose body is of another kind."""
-        return {"WWW-Authenticate": self._challenge("insufficient_scope", reason, " ".join(sorted(needed)))}
+        return self._header("insufficient_scope", reason, " ".join(sorted(needed)))
 
     def too_many(self, reason: str, retry_seconds: int) -> JSONResponse:
         """The refusal of a token that is not valid, from an address that has sent too many of them."""
@@ -135,12 +127,10 @@ class Challenges:
         return JSONResponse(content, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": str(retry_seconds)})
 
     def _refusal(self, status: HTTPStatus, error: str, reason: str, scope: str = "") -> JSONResponse:
-        content = {"error": error or "unauthorized", "error_description": reason}
-        if scope:
-            content["scope"] = scope
-        return JSONResponse(content, status, {"WWW-Authenticate": self._challenge(error, reason, scope)})
+        content = {"error": error or "unauthorized", "error_description": reason, **({"scope": scope} if scope else {})}
+        return JSONResponse(content, status, self._header(error, reason, scope))
 
-    def _challenge(self, error: str, reason: str, scope: str) -> str:
+    def _header(self, error: str, reason: str, scope: str) -> dict[str, str]:
         fields = {
             "error": error,
             "error_description": reason if error else "",
@@ -148,7 +138,7 @@ class Challenges:
             "resource_metadata": self.resource.url_for(self.path) if self.resource else "",
         }
         said = ", ".join(f'{name}="{_quotable(value)}"' for name, value in fields.items() if value)
-        return f"Bearer {said}".rstrip()
+        return {"WWW-Authenticate": f"Bearer {said}".rstrip()}
 
 
 def _quotable(text: str) -> str:

@@ -4,7 +4,6 @@ The guard keeps the credential of a request where the MCP SDK looks for it, sinc
 it on to the tasks of a session. Above: the guard, and the doors.
 """
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from contextvars import Token
 from typing import Any
@@ -47,7 +46,6 @@ def current_principal() -> Principal | None:
 def granted(scope: Any, grant: Grant, token: str) -> AbstractContextManager[None]:
     """A context in which a request is made by the caller of a grant; `scope` is the request, `token` its credential."""
     caller = grant.caller
-    claims: Mapping[str, Any] = {"iss": caller.issuer}
     known = _GrantedToken.model_construct(
         token=token,
         client_id=grant.client,
@@ -55,20 +53,15 @@ def granted(scope: Any, grant: Grant, token: str) -> AbstractContextManager[None
         expires_at=None if grant.expires_at is None else int(grant.expires_at),
         resource=None,
         subject=caller.id,
-        claims=claims,
+        claims={"iss": caller.issuer},
         caller=caller,
     )
     scope["user"] = user = AuthenticatedUser(known)
-    return _MadeBy(user)
+    return MadeBy(user)
 
 
-def nobody() -> AbstractContextManager[None]:
-    """A context without a caller. A server starts a pipelined request within the context of the one before it."""
-    return _MadeBy(None)
-
-
-class _MadeBy:
-    """A context in which requests are made by a user. Each request enters two, for which a generator costs too much."""
+class MadeBy:
+    """A context in which requests are made by a user, or nobody. Each enters two, for which a generator is too slow."""
 
     __slots__ = ("_before", "_user")
 

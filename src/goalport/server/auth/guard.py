@@ -8,91 +8,25 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
 
-import anyio
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.base.hosts import source_of
 from goalport.base.observe import RareLog
 from goalport.base.words import first_line
 from goalport.server.auth.authentication import Authentication
-from goalport.server.auth.challenges import Challenges
-from goalport.server.auth.current import granted, nobody
+from goalport.server.auth.current import MadeBy, granted
 from goalport.server.auth.verifiers import AmbiguousCredential, Grant, InvalidToken, VerifierUnavailable, token_of
 
 _log = logging.getLogger(__name__)
-
-
 REVERIFY_SECONDS: Final = 25.0
 """Seconds between two verifications: with the 30 of a verifier that asks its provider, less than a minute."""
+GONE: Final[Message] = {"type": "http.disconnect"}
 _LISTEN: Final = (b"mcp-method", b"subscriptions/listen")
 """The header of the method whose answer is a stream, though it is a POST. The SDK compares it with the body."""
-_GONE: Final[Message] = {"type": "http.disconnect"}
-
-
-def is_stream(scope: Scope) -> bool:
-    """Whether the answer to a request may be a stream that has no end of its own."""
-    return scope["method"] == "GET" or _LISTEN in scope["headers"]
-
-
-class GuardedStream:
-    """The answer to one request, which `app` ends when it is told that the client is gone.
-
-    `verify` says what the credential of the request grants now, every `seconds` and when it expires.
-    """
-
-    def __init__(self, app: ASGIApp, grant: Grant, verify: Callable[[], Awaitable[Grant]], seconds: float) -> None:
-        self._app = app
-        self._grant = grant
-        self._verify = verify
-        self._seconds = seconds
-        self._receiving = set[anyio.CancelScope]()
-        self._ended = self._begun = self._complete = False
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def receive_until_end() -> Message:
-            with anyio.CancelScope() as waiting:
-                self._receiving.add(waiting)
-                try:
-                    return _GONE if self._ended else await receive()
-                finally:
-                    self._receiving.discard(waiting)
-            return _GONE
-
-        async def note(message: Message) -> None:
-            self._begun = True
-            self._complete = message["type"] == "http.response.body" and not message.get("more_body")
-            await send(message)
-
-        watcher = asyncio.create_task(self._watch())
-        try:
-            await self._app(scope, receive_until_end, note)
-        finally:
-            watcher.cancel()
-        if self._ended and self._begun and not self._complete:
-            await send({"type": "http.response.body", "body": b""})
-
-    async def _watch(self) -> None:
-        """Wait until the credential grants less or is no longer valid, or nobody can say, and end the stream."""
-        scopes = self._grant.caller.scopes
-        try:
-            while scopes <= self._grant.caller.scopes:
-                expires_at = self._grant.expires_at
-                left = self._seconds if expires_at is None else expires_at - time.time()
-                await asyncio.sleep(max(0.0, min(left, self._seconds)))
-                self._grant = await self._verify()
-            _log.info("Ended a stream: its credential grants less than when it was opened.")
-        except (InvalidToken, VerifierUnavailable) as error:
-            _log.info("Ended a stream: %s", error)
-        self._ended = True
-        for each in list(self._receiving):
-            each.cancel()
-
-
 _WELL_KNOWN: Final = ("/.well-known/", "/mcp/.well-known/", "/sse/.well-known/")
 """Where clients look for metadata before they have a token: what is not there has to be missing, and not forbidden."""
 
@@ -101,6 +35,17 @@ def route_path(scope: Scope) -> str:
     """The path of a request within this app, which another app may have mounted; without a slash at its end."""
     path, root = scope["path"].rstrip("/"), scope.get("root_path", "").rstrip("/")
     return path.removeprefix(root) if root and f"{path}/".startswith(f"{root}/") else path
+
+
+async def receive_until(ending: asyncio.Event, receive: Receive) -> Message | None:
+    """The next message of a request; None if the event is set before it comes."""
+    hearing, waiting = asyncio.ensure_future(receive()), asyncio.create_task(ending.wait())
+    try:
+        await asyncio.wait((hearing, waiting), return_when=asyncio.FIRST_COMPLETED)
+        return hearing.result() if hearing.done() else None
+    finally:
+        hearing.cancel()
+        waiting.cancel()
 
 
 class AuthGuard:
@@ -128,56 +73,77 @@ class AuthGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        with nobody():
+        with MadeBy(None):  # a server starts a pipelined request within the context of the one before it
             await self._authenticate(scope, receive, send)
 
     async def _authenticate(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request as that of the caller whom its credential stands for."""
         path = route_path(scope)
         challenges = self._authentication.challenges.at(path)
+        answer, grant, token = self._app, None, None
+        address = (scope.get("client") or ("",))[0]
         try:
             token = token_of(scope["headers"], scope["query_string"])
-            by_proxy = self._authentication.grant_by_proxy(scope, token)
+            grant = self._authentication.grant_by_proxy(scope, token)
+            if grant is None and token is not None:
+                grant = await self._authentication.grant_of(token, partial(self._failed.too_many, address))
+            elif grant is None and path not in self._open_paths and not path.startswith(_WELL_KNOWN):
+                answer = challenges.unauthenticated()
         except AmbiguousCredential as error:
-            await challenges.invalid_request(str(error))(scope, receive, send)
-            return
-        if by_proxy is not None:
-            with granted(scope, by_proxy, ""):
-                await self._app(scope, receive, send)
-        elif token is not None:
-            await self._answer(token, challenges, scope, receive, send)
-        else:
-            is_open = path in self._open_paths or path.startswith(_WELL_KNOWN)
-            await (self._app if is_open else challenges.unauthenticated())(scope, receive, send)
-
-    async def _answer(self, token: str, challenges: Challenges, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request with a token, as far as the token is valid."""
-        judged = await self._judge(token, challenges, (scope.get("client") or ("",))[0])
-        if isinstance(judged, Response):
-            await judged(scope, receive, send)
-            return
-        app = self._app
-        if is_stream(scope):
-            verify = partial(self._authentication.grant_of, token)
-            app = GuardedStream(app, judged, verify, self._stream_seconds)
-        with granted(scope, judged, token):
-            await app(scope, receive, send)
-
-    async def _judge(self, token: str, challenges: Challenges, address: str) -> Grant | Response:
-        """What a token from an address grants, or the response that refuses it."""
-        try:
-            return await self._authentication.grant_of(token, partial(self._failed.too_many, address))
+            answer = challenges.invalid_request(str(error))
         except InvalidToken as error:
             self._tell(_log.info, "Refused a credential: %s", error)
-            seconds = 0.0 if error.was_valid else self._failed.add(address)
-            if not seconds:
-                return challenges.invalid_token(str(error))
-            text = "Too many credentials from %s are not valid: more of them are answered with status 429."
-            self._rare_log.log(_log.warning, f"of {source_of(address)}", text, address)
-            return challenges.too_many(str(error), math.ceil(seconds))
+            answer = challenges.invalid_token(str(error))
+            if not error.was_valid and (seconds := self._failed.add(address)):
+                text = "Too many credentials from %s are not valid: more of them are answered with status 429."
+                self._rare_log.log(_log.warning, f"of {source_of(address)}", text, address)
+                answer = challenges.too_many(str(error), math.ceil(seconds))
         except VerifierUnavailable as error:
             self._tell(_log.warning, "A caller cannot be authenticated now: %s", error)
-            return challenges.unavailable("Whether the token is valid cannot be said now.", error.retry_seconds)
+            answer = challenges.unavailable("Whether the token is valid cannot be said now.", error.retry_seconds)
+        if grant is None:
+            await answer(scope, receive, send)
+            return
+        with granted(scope, grant, token or ""):
+            # The answer to these may be a stream that has no end of its own.
+            if token is not None and (scope["method"] == "GET" or _LISTEN in scope["headers"]):
+                await self._stream(grant, token, scope, receive, send)
+            else:
+                await self._app(scope, receive, send)
+
+    async def _stream(self, grant: Grant, token: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request as long as its credential grants what it did; then the app is told that the client left."""
+        ended, begun, complete = asyncio.Event(), False, False
+
+        async def receive_until_end() -> Message:
+            return GONE if ended.is_set() else await receive_until(ended, receive) or GONE
+
+        async def note(message: Message) -> None:
+            nonlocal begun, complete
+            begun = True
+            complete = message["type"] == "http.response.body" and not message.get("more_body")
+            await send(message)
+
+        watcher = asyncio.create_task(self._watch(grant, token, ended))
+        try:
+            await self._app(scope, receive_until_end, note)
+        finally:
+            watcher.cancel()
+        if ended.is_set() and begun and not complete:
+            await send({"type": "http.response.body", "body": b""})
+
+    async def _watch(self, grant: Grant, token: str, ended: asyncio.Event) -> None:
+        """Wait until the credential grants less or is no longer valid, or nobody can say, and end the stream."""
+        scopes, seconds = grant.caller.scopes, self._stream_seconds
+        try:
+            while scopes <= grant.caller.scopes:
+                left = seconds if grant.expires_at is None else grant.expires_at - time.time()
+                await asyncio.sleep(max(0.0, min(left, seconds)))
+                grant = await self._authentication.grant_of(token)
+            _log.info("Ended a stream: its credential grants less than when it was opened.")
+        except (InvalidToken, VerifierUnavailable) as error:
+            _log.info("Ended a stream: %s", error)
+        ended.set()
 
     def _tell(self, log: Callable[..., None], text: str, error: Exception) -> None:
         """Log why a token does not pass, each reason once in a minute: whoever sends many must not flood the log."""

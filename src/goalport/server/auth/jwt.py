@@ -1,6 +1,7 @@
 """Access tokens that are JWTs: verified here with the public keys of their issuers, which are not asked about a token.
 
-RFC 9068 says what such a token is, and RFC 8725 what to beware of. Below `authentication`; beside `introspection`.
+RFC 9068 says what such a token is, and RFC 8725 what to beware of. Below `authentication`; tokens that are none are in
+`tokens`.
 """
 
 import asyncio
@@ -9,7 +10,6 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import urlsplit, urlunsplit
 
@@ -58,7 +58,7 @@ class IssuerKeys:
     """The keys of one issuer. `clock` gives seconds that only grow."""
 
     def __init__(self, issuer: IssuerSettings, client: ProviderClient, clock: Callable[[], float]) -> None:
-        self._issuer = issuer
+        self.issuer = issuer
         self._client = client
         self._clock = clock
         self._keys: Sequence[PyJWK] = ()
@@ -75,21 +75,17 @@ class IssuerKeys:
 
     async def suiting(self, kid: str | None, algorithm: str) -> Sequence[PyJWK]:
         """The keys that a token may be signed with, as its header says. Raises `VerifierUnavailable`."""
-        found, age = self._found(kid, algorithm), self._age
+        found, age = self._found(kid, algorithm), self._clock() - self._fetched_at
         if not found or age > _OLD:
             self.fetch_soon(_PAUSE if age <= _TOO_OLD else _RETRY)
             if self._fetching is not None and (not found or age > _TOO_OLD):
                 await asyncio.shield(self._fetching)  # together with all who wait for it
                 found = self._found(kid, algorithm)
-        if self._age > _TOO_OLD:
-            raise VerifierUnavailable(f"The keys of {self._issuer.issuer} cannot be fetched.", round(_RETRY))
+        if self._clock() - self._fetched_at > _TOO_OLD:
+            raise VerifierUnavailable(f"The keys of {self.issuer.issuer} cannot be fetched.", round(_RETRY))
         if not found and self._failed:
-            raise VerifierUnavailable(f"{self._issuer.issuer} cannot be asked for a key.", round(_PAUSE))
+            raise VerifierUnavailable(f"{self.issuer.issuer} cannot be asked for a key.", round(_PAUSE))
         return found
-
-    @property
-    def _age(self) -> float:
-        return self._clock() - self._fetched_at
 
     def _found(self, kid: str | None, algorithm: str) -> Sequence[PyJWK]:
         return [each for each in self._keys if each.algorithm_name == algorithm and kid in (None, each.key_id)]
@@ -97,42 +93,43 @@ class IssuerKeys:
     async def _replace(self) -> None:
         """Put the keys that the issuer has now in place of those that are known."""
         try:
-            self._keys = await self._client.in_time(self._issuer.issuer, self._read())
+            self._keys = await self._client.in_time(self.issuer.issuer, self._read())
             self._fetched_at, self._failed = self._clock(), False
         except ProviderError as error:
             self._failed = True
-            _log.warning("The keys of %s cannot be fetched: %s", self._issuer.issuer, error)
+            _log.warning("The keys of %s cannot be fetched: %s", self.issuer.issuer, error)
         finally:
             self._fetching = None
 
     async def _read(self) -> Sequence[PyJWK]:
         """The keys that the issuer has now. Raises `ProviderError`."""
-        uri = self._issuer.jwks_uri or await self._discovered()
-        entries = (await self._client.get(uri)).get("keys")
+        uri = self.issuer.jwks_uri or await self._discovered()
+        entries = (await self._client.ask("GET", uri)).get("keys")
         if not isinstance(entries, list):
             raise ProviderError(f"{uri} has no list of keys.")
         known = [cast("dict[str, Any]", each) for each in cast("list[object]", entries) if isinstance(each, dict)]
-        found = [key for each in known[:_MOST_KEYS] for key in _usable(each, self._issuer.algorithms)]
+        found = [key for each in known[:_MOST_KEYS] for key in _usable(each, self.issuer.algorithms)]
         if not found:
             raise ProviderError(f"{uri} has no key that can be used here.")
         return found
 
     async def _discovered(self) -> str:
         """The address of the keys, as the metadata of the issuer has it. Raises `ProviderError`."""
+        issuer = self.issuer.issuer
         problems: list[str] = []
-        for url in metadata_urls(self._issuer.issuer):
+        for url in metadata_urls(issuer):
             try:
-                metadata = await self._client.get(url)
+                metadata = await self._client.ask("GET", url)
             except ProviderError as error:
                 problems.append(str(error))
                 continue
             uri = metadata.get("jwks_uri")
-            if metadata.get("issuer") != self._issuer.issuer:
+            if metadata.get("issuer") != issuer:
                 problems.append(f"{url} is the metadata of {first_line(repr(metadata.get('issuer')))}.")
-            elif not isinstance(uri, str) or not _as_secure(uri, self._issuer.issuer):
-                problems.append(f"{url} names no jwks_uri with https.")
-            else:
+            elif isinstance(uri, str) and _as_secure(uri, issuer):
                 return uri
+            else:
+                problems.append(f"{url} names no jwks_uri with https.")
         raise ProviderError(" ".join(problems))
 
 
@@ -148,8 +145,7 @@ def _usable(entry: Mapping[str, Any], allowed: Sequence[str]) -> Iterator[PyJWK]
     """The key of an entry with each algorithm that it may be used with; nothing for one of a kind not known here."""
     if entry.get("use", "sig") != "sig" or "verify" not in str(entry.get("key_ops", "verify")) or "d" in entry:
         return
-    suiting = _ALGORITHMS.get((str(entry.get("kty")), str(entry.get("crv", ""))), ())
-    for algorithm in suiting:
+    for algorithm in _ALGORITHMS.get((str(entry.get("kty")), str(entry.get("crv", ""))), ()):
         if algorithm in allowed and entry.get("alg", algorithm) == algorithm:
             try:
                 key = PyJWK(dict(entry), algorithm)
@@ -167,41 +163,6 @@ _TYPES: Final = frozenset({"at+jwt", "application/at+jwt", "jwt"})
 _REFUSED: Final = frozenset({"jku", "jwk", "x5u", "x5c", "crit", "b64", "zip", "enc", "cty"})
 """Parameters of the header by which a token would choose its own key, be no plain text, or hold another token."""
 _REQUIRED: Final = frozenset({"exp", "iss", "aud"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Issuer:
-    rules: TokenRules
-    keys: IssuerKeys
-    algorithms: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Unverified:
-    """What a token says, before its signature is verified."""
-
-    algorithm: str
-    kid: str | None
-    claims: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, token: str) -> "_Unverified":
-        """The header and the claims of a token. Raises `InvalidToken`."""
-        form = _FORM.fullmatch(token)
-        if form is None:
-            raise InvalidToken("The token is no signed JWT.")
-        try:
-            header, claims = read_object(_decoded(form[1])), read_object(_decoded(form[2]))
-        except ValueError:
-            raise InvalidToken("The token is no signed JWT with JSON in it.") from None
-        if refused := sorted(_REFUSED.intersection(header)):
-            raise InvalidToken(f"The header of the token has {refused[0]}, which is not accepted here.")
-        if str(header.get("typ", "jwt")).lower() not in _TYPES:
-            raise InvalidToken("The token is no access token (typ).")
-        algorithm, kid = header.get("alg"), header.get("kid")
-        if not isinstance(algorithm, str) or not isinstance(kid, str | None) or len(kid or "") > _LONGEST_KID:
-            raise InvalidToken("The header of the token does not say properly how it is signed (alg, kid).")
-        return cls(algorithm, kid, claims)
 
 
 class JwtVerifier:
@@ -223,25 +184,27 @@ class JwtVerifier:
         self._takes_all = takes_all
         self._clock = clock
         self._cache = GrantCache(_KEPT_SECONDS, clock)
-        usual = default_audience(settings.address)
+        usual, auth = default_audience(settings.address), settings.auth
         self._issuers = {
-            each.issuer: _Issuer(
-                TokenRules(each, settings.auth, frozenset(each.audience) or usual, _REQUIRED),
+            each.issuer: (
+                TokenRules(each, auth, frozenset(each.audience) or usual, _REQUIRED),
                 IssuerKeys(each, client, stopwatch),
-                each.algorithms,
             )
-            for each in settings.auth.issuers
+            for each in auth.issuers
         }
 
     def fetch_keys(self) -> None:
         """Begin to fetch the keys of all issuers, before a token asks for them."""
-        for each in self._issuers.values():
-            each.keys.fetch_soon()
+        for _, keys in self._issuers.values():
+            keys.fetch_soon()
 
     def takes(self, token: str) -> bool:
         """Whether a token is a JWT, and of one of the issuers unless all JWTs are taken."""
         form = _FORM.fullmatch(token)
-        return form is not None and (self._takes_all or self._is_known(form[2]))
+        try:
+            return form is not None and (self._takes_all or read_object(_decoded(form[2])).get("iss") in self._issuers)
+        except (ValueError, TypeError):
+            return False
 
     async def verify(self, token: str, is_slowed: Callable[[], bool] = never) -> Grant:
         """What a token grants. Raises `InvalidToken`, and `VerifierUnavailable` if no key of its issuer is known."""
@@ -256,24 +219,37 @@ class JwtVerifier:
         return grant
 
     async def _grant_of(self, token: str) -> Grant:
-        said = _Unverified.of(token)
-        named = said.claims.get("iss")
-        issuer = self._issuers.get(named) if isinstance(named, str) else None
-        if issuer is None:
+        algorithm, kid, claims = _read(token)
+        named = claims.get("iss")
+        rules, keys = self._issuers.get(named, (None, None)) if isinstance(named, str) else (None, None)
+        if rules is None or keys is None:
             raise InvalidToken("The token is of an issuer that this server does not trust.")
-        if said.algorithm not in issuer.algorithms:
+        if algorithm not in keys.issuer.algorithms:
             raise InvalidToken("The token is signed with an algorithm that is not accepted here.")
         # What a token says is checked before its signature, so that an expired one never makes keys be fetched.
-        grant = issuer.rules.grant_of(said.claims, self._clock())
-        if not _is_signed(token, await issuer.keys.suiting(said.kid, said.algorithm)):
+        grant = rules.grant_of(claims, self._clock())
+        if not _is_signed(token, await keys.suiting(kid, algorithm)):
             raise InvalidToken("The token is not signed with a key of its issuer.")
         return grant
 
-    def _is_known(self, payload: str) -> bool:
-        try:
-            return read_object(_decoded(payload)).get("iss") in self._issuers
-        except (ValueError, TypeError):
-            return False
+
+def _read(token: str) -> tuple[str, str | None, Mapping[str, Any]]:
+    """How a token says that it is signed, the algorithm and the key, and its claims. Raises `InvalidToken`."""
+    form = _FORM.fullmatch(token)
+    if form is None:
+        raise InvalidToken("The token is no signed JWT.")
+    try:
+        header, claims = read_object(_decoded(form[1])), read_object(_decoded(form[2]))
+    except ValueError:
+        raise InvalidToken("The token is no signed JWT with JSON in it.") from None
+    if refused := sorted(_REFUSED.intersection(header)):
+        raise InvalidToken(f"The header of the token has {refused[0]}, which is not accepted here.")
+    if str(header.get("typ", "jwt")).lower() not in _TYPES:
+        raise InvalidToken("The token is no access token (typ).")
+    algorithm, kid = header.get("alg"), header.get("kid")
+    if not isinstance(algorithm, str) or not isinstance(kid, str | None) or len(kid or "") > _LONGEST_KID:
+        raise InvalidToken("The header of the token does not say properly how it is signed (alg, kid).")
+    return algorithm, kid, claims
 
 
 def _decoded(part: str) -> bytes:

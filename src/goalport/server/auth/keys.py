@@ -40,8 +40,6 @@ _LETTERS: Final = string.digits + string.ascii_uppercase + string.ascii_lowercas
 _RANDOM: Final = 32
 _CHECK: Final = 6
 _KEY: Final = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{_RANDOM + _CHECK}}}")
-_WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
-_READABLE_BY_OTHERS: Final = stat.S_IRGRP | stat.S_IROTH
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """Many thousand keys. Nobody is answered while the file is read, so one that takes seconds is refused."""
 Stamp = tuple[int, int, int]
@@ -113,38 +111,34 @@ class KeyFile:
 
     def stamp(self) -> Stamp | None:
         """What is another after the file was changed; None: there is no file. Raises `UnreadableKeys`."""
+        path = self.path
         try:
-            found = self.path.stat()
+            found = path.stat()
         except (FileNotFoundError, NotADirectoryError):
-            if self.path.is_symlink():
-                raise UnreadableKeys(self.path, "the file that it links to is not there") from None
+            if path.is_symlink():
+                raise UnreadableKeys(path, "the file that it links to is not there") from None
             return None
         except OSError as error:
-            raise UnreadableKeys(self.path, error.strerror or type(error).__name__) from error
+            raise UnreadableKeys(path, error.strerror or type(error).__name__) from error
         if not stat.S_ISREG(found.st_mode):
-            raise UnreadableKeys(self.path, "it is no regular file")
+            raise UnreadableKeys(path, "it is no regular file")
         if found.st_size > _MOST_BYTES:
-            raise UnreadableKeys(self.path, f"it has more than {_MOST_BYTES:,} bytes")
-        if os.name == "posix" and found.st_mode & _WRITABLE_BY_OTHERS:
-            raise UnreadableKeys(self.path, f"other users may write it; `chmod 600 {self.path}` mends that")
-        self._check_owner(found, self.path)
-        self._check_owner(self.path.parent.stat(), self.path.parent)
+            raise UnreadableKeys(path, f"it has more than {_MOST_BYTES:,} bytes")
+        if os.name == "posix":
+            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise UnreadableKeys(path, f"other users may write it; `chmod 600 {path}` mends that")
+            for each, state in ((path, found), (path.parent, path.parent.stat())):
+                if state.st_uid not in {os.geteuid(), 0}:
+                    raise UnreadableKeys(path, f"{each} belongs to another user; `chown` it to the one who serves")
+                if state.st_mode & stat.S_IWOTH and not state.st_mode & stat.S_ISVTX:
+                    raise UnreadableKeys(path, f"everybody may write into {each}; `chmod o-w {each}` mends that")
         return found.st_mtime_ns, found.st_ino, found.st_size
-
-    def _check_owner(self, found: os.stat_result, path: Path) -> None:
-        """Raise `UnreadableKeys` if another user can put keys into a file or folder."""
-        if os.name != "posix":
-            return
-        if found.st_uid not in {os.geteuid(), 0}:
-            raise UnreadableKeys(self.path, f"{path} belongs to another user; `chown` it to the one who serves")
-        if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
-            raise UnreadableKeys(self.path, f"everybody may write into {path}; `chmod o-w {path}` mends that")
 
     def read(self) -> tuple[KeyEntry, ...]:
         """The records, in the order in which they were made; none if there is no file. Raises `UnreadableKeys`."""
         if self.stamp() is None:
             return ()
-        if os.name == "posix" and self.path.stat().st_mode & _READABLE_BY_OTHERS:
+        if os.name == "posix" and self.path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
             _log.warning("Other users may read %s: `chmod 600` it. It has hashes of keys, and who has them.", self.path)
         try:
             return _Content.model_validate_json(self.path.read_bytes()).keys
@@ -181,23 +175,23 @@ class KeyUses:
 
     def note(self, key_id: str) -> None:
         """Note that a key is used now. It is written at most once a minute, by a thread: no call waits for a disk."""
+
+        def write() -> None:
+            file = self.folder / key_id
+            try:
+                self.folder.mkdir(0o700, parents=True, exist_ok=True)
+                file.touch(0o600)
+                for each in (self.folder, file):
+                    give_to_owner(each, of=self.folder.parent)
+            except OSError as error:
+                if not self._failed:  # logged once: nothing depends on these times
+                    _log.warning("When keys were last used cannot be written to %s (%s).", self.folder, error)
+                self._failed = True
+
         now = time.monotonic()
         if now - self._noted.get(key_id, -_PRECISION_SECONDS) >= _PRECISION_SECONDS:
             self._noted[key_id] = now
-            threading.Thread(target=self._write, args=(key_id,), name="key uses", daemon=True).start()
-
-    def _write(self, key_id: str) -> None:
-        """Write the time. A failure is logged once: nothing depends on these times."""
-        file = self.folder / key_id
-        try:
-            self.folder.mkdir(0o700, parents=True, exist_ok=True)
-            file.touch(0o600)
-            for each in (self.folder, file):
-                give_to_owner(each, of=self.folder.parent)
-        except OSError as error:
-            if not self._failed:
-                _log.warning("When keys were last used cannot be written to %s (%s).", self.folder, error)
-            self._failed = True
+            threading.Thread(target=write, name="key uses", daemon=True).start()
 
     def times(self) -> Mapping[str, datetime]:
         """When each key was last used, by its id; empty where nothing is known."""
@@ -244,14 +238,11 @@ class ApiKeys:
         if found is None:
             raise InvalidToken("The key is not known here." if is_whole(token) else "The key is mistyped or cut off.")
         entry, grant = found
-        match entry.state(datetime.now(UTC)):
-            case "expired":
-                raise InvalidToken("The key has expired. Ask whoever runs this server for a new one.", was_valid=True)
-            case "revoked":
-                raise InvalidToken("The key was revoked. Ask whoever runs this server for a new one.", was_valid=True)
-            case "valid":
-                self._uses.note(entry.id)
-                return grant
+        if (state := entry.state(datetime.now(UTC))) != "valid":
+            what = "has expired" if state == "expired" else "was revoked"
+            raise InvalidToken(f"The key {what}. Ask whoever runs this server for a new one.", was_valid=True)
+        self._uses.note(entry.id)
+        return grant
 
     def _follow(self) -> None:
         """Read the file again if it was changed; look whether it was at most once in `_LOOK_SECONDS`."""

@@ -1,24 +1,32 @@
 """Access tokens of providers: what their claims have to be, the grants that they make, and how a provider is asked.
 
-Nothing here verifies a signature. Above: `jwt` and `introspection`, which know that the claims are the provider's.
+A token that only its provider can read is introspected here: the provider is asked about it (RFC 7662), and its answer
+kept for a while. Nothing here verifies a signature: `jwt`, above, knows that the claims are the provider's.
 """
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from urllib.parse import quote_plus
 
 from goalport.base.caller import EVERY_SCOPE
 from goalport.base.errors import GoalportError
 from goalport.base.strict_json import read_object
 from goalport.base.words import listed, one_line
-from goalport.server.auth.verifiers import Grant, InvalidToken, caller_of
-from goalport.workspace.settings import AuthSettings, TokenSettings
+from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavailable, caller_of, never
+from goalport.workspace.settings import AuthSettings, IntrospectionSettings, Settings, TokenSettings
 
+if TYPE_CHECKING:
+    import httpx2
+
+T = TypeVar("T")
 _SKEW: Final = 30.0
 """The seconds by which the clock of a provider may be ahead of ours."""
 _LATEST: Final = 1e12
@@ -30,8 +38,7 @@ _ACCESS_KINDS: Final = {"typ": {"bearer"}, "token_use": {"access"}, "token_type"
 Keycloak, Amazon Cognito, and the answers of introspection."""
 _CLIENT_CLAIMS: Final = ("client_id", "azp", "appid", "cid")
 """The client's id: by RFC 9068; as OpenID Connect, version 1 of Entra ID, and Okta have it."""
-_CLIENT, _USER = "client:", "user:"
-_MARKED: Final = re.compile(f"{_CLIENT}|{_USER}")
+_MARKED: Final = re.compile("client:|user:")
 
 
 def default_audience(address: str) -> frozenset[str]:
@@ -51,42 +58,43 @@ class TokenRules:
 
     def grant_of(self, claims: Mapping[str, Any], now: float) -> Grant:
         """What a token with these claims grants; `now` is in seconds since 1970. Raises `InvalidToken`."""
+        provider = self.provider
         if missing := sorted(each for each in self.required if claims.get(each) is None):
             raise InvalidToken(f"The token lacks {listed(missing)}.")
         _check_kind(claims)
-        expires_at = _check_times(claims, now)
-        if claims.get("iss", self.provider.issuer) != self.provider.issuer:
+        for name in ("iat", "nbf"):
+            if (begins := _time_in(claims, name)) is not None and begins > now + _SKEW:
+                raise InvalidToken(f"The token is not valid yet ({name}).")
+        expires_at = _time_in(claims, "exp")
+        if expires_at is not None and expires_at <= now:
+            raise InvalidToken("The token has expired.")
+        if claims.get("iss", provider.issuer) != provider.issuer:
             raise InvalidToken("The token is of another issuer.")
-        self._check_audience(claims)
+        if "aud" in claims and claims["aud"] is not None:
+            named = [claims["aud"]] if isinstance(claims["aud"], str) else _texts("aud", claims["aud"])
+            if self.audience.isdisjoint(named):
+                told = "The token is for another server (aud). Ask for one with this server as the resource."
+                raise InvalidToken(told)
         client = next((each for name in _CLIENT_CLAIMS if (each := _id_in(claims, name))), "")
+        scopes: set[str] = set()
+        for name in provider.scope_claims:
+            given = claims.get(name)
+            if given is not None:
+                scopes.update(given.split(" ") if isinstance(given, str) else _texts(name, given))
+        # A scope that is written as ours for every scope means nothing in another's token.
         caller = caller_of(
-            self.settings, self._subject(claims, client), self.provider.issuer, self._scopes(claims), claims
+            self.settings, self._subject(claims, client), provider.issuer, scopes - {"", EVERY_SCOPE}, claims
         )
         return Grant(caller, client or caller.id, expires_at)
-
-    def _check_audience(self, claims: Mapping[str, Any]) -> None:
-        named = claims.get("aud")
-        if named is None:
-            return
-        if not self.audience.intersection(_texts("aud", [named] if isinstance(named, str) else named)):
-            raise InvalidToken("The token is for another server (aud). Ask for one with this server as the resource.")
 
     def _subject(self, claims: Mapping[str, Any], client: str) -> str:
         """Who the caller is. The id of a client that calls for itself is marked, so that it is no person's."""
         subject = _id_in(claims, self.provider.subject_claim)
         if client and subject in {"", client}:
-            return f"{_CLIENT}{client}"
+            return f"client:{client}"
         if not subject:
             raise InvalidToken(f"The token says neither by {self.provider.subject_claim!r} nor by a client who calls.")
-        return f"{_USER}{subject}" if _MARKED.match(subject) else subject
-
-    def _scopes(self, claims: Mapping[str, Any]) -> Iterator[str]:
-        """What the token grants; a scope that is written as ours for every scope means nothing in another's token."""
-        for name in self.provider.scope_claims:
-            granted = claims.get(name)
-            if granted is not None:
-                found = granted.split(" ") if isinstance(granted, str) else _texts(name, granted)
-                yield from (each for each in found if each and each != EVERY_SCOPE)
+        return f"user:{subject}" if _MARKED.match(subject) else subject
 
 
 def _check_kind(claims: Mapping[str, Any]) -> None:
@@ -97,17 +105,6 @@ def _check_kind(claims: Mapping[str, Any]) -> None:
             raise InvalidToken(f"The token is no access token for the header Authorization: Bearer ({name}).")
     if "cnf" in claims:
         raise InvalidToken("The token is bound to a key of its client (cnf), which this server does not check.")
-
-
-def _check_times(claims: Mapping[str, Any], now: float) -> float | None:
-    """When the token expires, if it does."""
-    for name in ("iat", "nbf"):
-        if (begins := _time_in(claims, name)) is not None and begins > now + _SKEW:
-            raise InvalidToken(f"The token is not valid yet ({name}).")
-    expires_at = _time_in(claims, "exp")
-    if expires_at is not None and expires_at <= now:
-        raise InvalidToken("The token has expired.")
-    return expires_at
 
 
 def _time_in(claims: Mapping[str, Any], name: str) -> float | None:
@@ -137,7 +134,6 @@ def _texts(name: str, value: object) -> list[str]:
 
 _MOST: Final = 10_000
 """Grants that are kept, and as many refusals."""
-T = TypeVar("T")
 
 
 class GrantCache:
@@ -167,16 +163,15 @@ class GrantCache:
         """Whether a token has had a grant, be it valid now or not."""
         return _digest_of(token) in self._grants
 
-    def keep(self, token: str, found: Grant | str, seconds: float | None = None) -> None:
-        """Keep what was found, never beyond the end of the token; `seconds` instead of the usual ones."""
-        until = self._clock() + (self._seconds if seconds is None else seconds)
-        if isinstance(found, Grant) and found.expires_at is not None:
-            until = min(until, found.expires_at)
+    def keep(self, token: str, grant: Grant) -> None:
+        """Keep a grant, never beyond the end of the token."""
+        until = min(self._clock() + self._seconds, grant.expires_at or _LATEST)
+        _put(self._grants, _digest_of(token), (grant, until))
+
+    def refuse(self, token: str, reason: str, seconds: float) -> None:
+        """Keep for so long that a token is not valid."""
         digest = _digest_of(token)
-        if isinstance(found, Grant):
-            _put(self._grants, digest, (found, until))
-            return
-        _put(self._refusals, digest, (found, until))
+        _put(self._refusals, digest, (reason, self._clock() + seconds))
         if digest in self._grants:
             self._grants[digest] = self._grants[digest][0], 0.0
 
@@ -191,9 +186,6 @@ def _put(kept: dict[bytes, T], digest: bytes, entry: T) -> None:
 def _digest_of(token: str) -> bytes:
     return sha256(token.encode()).digest()
 
-
-if TYPE_CHECKING:
-    import httpx2
 
 _SECONDS: Final = 10.0
 
@@ -218,13 +210,36 @@ class ProviderClient:
         self._http: httpx2.AsyncClient | None = None
         self._tasks = set[asyncio.Task[None]]()
 
-    async def get(self, url: str) -> Mapping[str, Any]:
-        """The JSON object at a URL. Raises `ProviderError`."""
-        return await self._bounded("GET", url)
+    async def ask(self, method: str, url: str, **options: Any) -> Mapping[str, Any]:
+        """The JSON object that answers a request; `options` are those of httpx. Raises `ProviderError`."""
+        import httpx2
 
-    async def post(self, url: str, form: Mapping[str, str], user: str, password: str) -> Mapping[str, Any]:
-        """The JSON object that answers a form, sent with HTTP Basic authentication. Raises `ProviderError`."""
-        return await self._bounded("POST", url, data=dict(form), auth=(user, password))
+        from goalport.base.bounded_answers import bounded_client
+
+        if self._http is None:
+            # Who asks bounds how many ask at once, so that requests to one provider never wait for those to another.
+            many = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+            headers = {"Accept": "application/json"}
+            self._http = bounded_client(self._seconds, headers=headers, limits=many, follow_redirects=False)
+        code = ""
+        try:
+            response = await self.in_time(url, self._http.request(method, url, **options))
+            if response.status_code == HTTPStatus.OK:
+                return read_object(response.content)
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ValueError) as error:
+            raise ProviderError(f"{url} cannot be read: {error or type(error).__name__}") from None
+        if response.status_code == HTTPStatus.BAD_REQUEST:
+            with suppress(ValueError):
+                code = one_line(str(read_object(response.content).get("error", "")))
+        raise ProviderError(f"{url} cannot be read: expected status 200, but got {response.status_code} {code}", code)
+
+    async def in_time(self, who: str, work: Awaitable[T]) -> T:
+        """The result of work that may ask more than once. Raises `ProviderError` if it takes too long."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await work
+        except TimeoutError:
+            raise ProviderError(f"{who} did not answer within {self._seconds:g} s.") from None
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do work on a provider in a task of its own, which ends with this client at the latest."""
@@ -243,38 +258,86 @@ class ProviderClient:
             await self._http.aclose()
             self._http = None
 
-    async def in_time(self, who: str, work: Awaitable[T]) -> T:
-        """The result of work that may ask more than once. Raises `ProviderError` if it takes too long."""
+
+_KEPT_SECONDS: Final = 30.0
+"""A token that is revoked is refused after so long at the latest."""
+_REFUSED_SECONDS: Final = 10.0
+"""For how long it is known that a token is not valid: shortly, since a provider may learn of a token late."""
+_MOST_AT_ONCE: Final = 16
+"""Requests to the provider at once about tokens that were valid before, as many about others, and as many about others
+from addresses that sent too many that are not valid: none of the three waits for another."""
+_OTHER_KIND: Final = "unsupported_token_type"
+"""The error by which providers refuse tokens that they introspect never, such as JWTs; its name is from RFC 7009."""
+
+
+class IntrospectionVerifier:
+    """Asks one provider about tokens, many at once, but not twice about one. `clock` gives the seconds since 1970."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        provider: IntrospectionSettings,
+        client: ProviderClient,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        audience = frozenset(provider.audience) or default_audience(settings.address)
+        required = frozenset({"aud"} if provider.require_audience else ())
+        self._rules = TokenRules(provider, settings.auth, audience, required)
+        self._provider = provider
+        self._client = client
+        self._clock = clock
+        self._cache = GrantCache(_KEPT_SECONDS, clock)
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._repeated, self._new, self._slowed = (asyncio.Semaphore(_MOST_AT_ONCE) for _ in range(3))
+
+    def takes(self, token: str) -> bool:
+        """Whether a token begins as the provider's do; how it goes on is the provider's own affair."""
+        return token.startswith(self._provider.token_prefix)
+
+    async def verify(self, token: str, is_slowed: Callable[[], bool] = never) -> Grant:
+        """What a token grants, as its provider says. Raises `InvalidToken` and `VerifierUnavailable`."""
+        found = self._cache.get(token)
+        if found is None:
+            if token not in self._asking:
+                self._asking[token] = task = self._client.start(self._ask(token, is_slowed))
+                task.add_done_callback(partial(self._asked, token))
+            await asyncio.shield(self._asking[token])
+            found = self._cache.get(token)
+        if isinstance(found, Grant):
+            return found
+        if found is None:
+            raise VerifierUnavailable(f"{self._provider.endpoint} cannot be asked about tokens.")
+        raise InvalidToken(found, was_valid=self._cache.was_valid(token))
+
+    def _asked(self, token: str, task: asyncio.Task[None]) -> None:
+        self._asking.pop(token, None)
+        if not task.cancelled():
+            task.exception()  # seen, even if all who waited have left
+
+    async def _ask(self, token: str, is_slowed: Callable[[], bool]) -> None:
+        """Ask about a token, and keep the answer. The time in which it waits for its turn counts."""
         try:
-            async with asyncio.timeout(self._seconds):
-                return await work
-        except TimeoutError:
-            raise ProviderError(f"{who} did not answer within {self._seconds:g} s.") from None
+            claims = await self._client.in_time(self._provider.endpoint, self._claims_of(token, is_slowed))
+            if claims.get("active") is not True:
+                raise InvalidToken("The token is not valid, or no longer.")  # noqa: TRY301 - as what the rules raise
+            self._cache.keep(token, self._rules.grant_of(claims, self._clock()))
+        except ProviderError as error:
+            if error.code != _OTHER_KIND:
+                raise VerifierUnavailable(str(error)) from None
+            self._cache.refuse(token, "The provider does not introspect tokens of this kind.", _REFUSED_SECONDS)
+        except InvalidToken as error:
+            self._cache.refuse(token, str(error), _REFUSED_SECONDS)
 
-    async def _bounded(self, method: str, url: str, **options: Any) -> Mapping[str, Any]:
-        import httpx2
-
-        try:
-            return await self.in_time(url, self._ask(method, url, **options))
-        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ValueError) as error:
-            raise ProviderError(f"{url} cannot be read: {error or type(error).__name__}") from None
-
-    async def _ask(self, method: str, url: str, **options: Any) -> Mapping[str, Any]:
-        """What a provider answers. Raises `ProviderError`, and `ValueError` if it is no JSON object."""
-        import httpx2
-
-        from goalport.base.bounded_answers import bounded_client
-
-        if self._http is None:
-            # Who asks bounds how many ask at once, so that requests to one provider never wait for those to another.
-            many = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
-            headers = {"Accept": "application/json"}
-            self._http = bounded_client(self._seconds, headers=headers, limits=many, follow_redirects=False)
-        response = await self._http.request(method, url, **options)
-        if response.status_code == HTTPStatus.OK:
-            return read_object(response.content)
-        code = ""
-        if response.status_code == HTTPStatus.BAD_REQUEST:
-            with suppress(ValueError):
-                code = one_line(str(read_object(response.content).get("error", "")))
-        raise ProviderError(f"{url} cannot be read: expected status 200, but got {response.status_code} {code}", code)
+    async def _claims_of(self, token: str, is_slowed: Callable[[], bool]) -> Mapping[str, Any]:
+        """What the provider says of a token, when it is its turn. Raises `ProviderError`."""
+        provider = self._provider
+        # The parts of HTTP Basic authentication are form-encoded first (RFC 6749, section 2.3.1).
+        user, secret = quote_plus(provider.client_id), quote_plus(provider.client_secret.get_secret_value())
+        form = {"token": token, "token_type_hint": "access_token"}
+        ask = partial(self._client.ask, "POST", provider.endpoint, data=form, auth=(user, secret))
+        turn = self._repeated if self._cache.was_valid(token) else self._new
+        async with turn:
+            if turn is self._repeated or not is_slowed():  # asked only now: many may have failed while this one waited
+                return await ask()
+        async with self._slowed:
+            return await ask()

@@ -4,7 +4,7 @@ A server may have any number of verifiers. Each says which tokens it takes, and 
 it, so that no token that one verifier refuses is tried at another. `keys` and `jwt` are verifiers; `guard` asks them.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl
@@ -62,14 +62,6 @@ def never() -> bool:
     return False
 
 
-async def grant_of(verifiers: Sequence[Verifier], token: str, is_slowed: Callable[[], bool]) -> Grant:
-    """What a token grants, as the first verifier says that takes it. Raises `InvalidToken`, `VerifierUnavailable`."""
-    for each in verifiers:
-        if each.takes(token):
-            return await each.verify(token, is_slowed)
-    raise InvalidToken("The token is of no kind that this server knows.")
-
-
 def caller_of(
     settings: AuthSettings, subject: str, issuer: str, granted: Iterable[str], claims: Mapping[str, Any] | None = None
 ) -> Caller:
@@ -80,9 +72,6 @@ def caller_of(
     return Caller(subject, issuer, scopes, kept, is_admin)
 
 
-_AUTHORIZATION: Final = b"authorization"
-_KEY: Final = b"x-api-key"
-_SCHEME: Final = b"bearer "
 _IN_QUERY: Final = frozenset({"access_token", "api_key", "token"})
 _LONGEST: Final = 16_384
 
@@ -96,7 +85,7 @@ def token_of(headers: Iterable[tuple[bytes, bytes]], query: bytes) -> str | None
 
     Raises `AmbiguousCredential` for a second one, for another scheme, and for a token in the query.
     """
-    found = [(name, value) for name, value in headers if name in {_AUTHORIZATION, _KEY}]
+    found = [(name, value) for name, value in headers if name in {b"authorization", b"x-api-key"}]
     if query and any(name in _IN_QUERY for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)):
         raise AmbiguousCredential("A token must not stand in a URL, which logs keep. Send it in a header.")
     if not found:
@@ -104,15 +93,11 @@ def token_of(headers: Iterable[tuple[bytes, bytes]], query: bytes) -> str | None
     if len(found) > 1:
         raise AmbiguousCredential("The request has more than one credential. Send one header with one token.")
     name, value = found[0]
-    if name == _AUTHORIZATION:
-        if not value.lower().startswith(_SCHEME):
+    if name == b"authorization":
+        if not value.lower().startswith(b"bearer "):
             raise AmbiguousCredential("Expected the header Authorization: Bearer TOKEN, but got another scheme.")
-        value = value[len(_SCHEME) :]
-    return _checked(value.strip())
-
-
-def _checked(value: Any) -> str:
-    token = value.decode("latin-1")
+        value = value[len(b"bearer ") :]
+    token = value.strip().decode("latin-1")
     if not token or len(token) > _LONGEST or not token.isascii() or not token.isprintable() or " " in token:
         raise AmbiguousCredential("The token is empty, too long, or has characters that no token has.")
     return token

@@ -4,11 +4,11 @@ It does not listen: `listener` or any ASGI server does. A new door is one more e
 """
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -29,40 +29,19 @@ from goalport.server.doors.openai import OpenAiDoor
 from goalport.server.doors.rest import RestDoor
 from goalport.server.publish.calls import new_request_id
 from goalport.server.publish.publisher import Publisher
-from goalport.server.site.body_limit import BodyLimit
-from goalport.server.site.guard import HostGuard, LocalCallers
-from goalport.server.site.health import HEALTH_PATHS, Health
-from goalport.server.site.metrics import METRICS_PATH, MetricsPage
+from goalport.server.site.guard import BodyLimit, HostGuard, LocalCallers, first_part
+from goalport.server.site.health import HEALTH_PATHS, METRICS_PATH, Health, MetricsPage
+from goalport.server.site.protocol import RETRY_SECONDS
 from goalport.server.site.shutdown import EndedStreams
 from goalport.workspace import Workspace
 from goalport.workspace.settings import Settings, load_settings
 
 SIGN_IN_PATH: Final = "/oauth/callback"
-_HEADERS: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
-"""The address holds a code, which is not for caches and other pages."""
-_PAGE: Final = "<!doctype html><title>goalport</title><p>{}</p>"
-_DONE: Final = "You are signed in. This page can be closed."
-_UNKNOWN: Final = "Nobody waits for this sign-in any more. Answer the question again to get a new page."
-
-
-class SignInCallback:
-    """The page that ends a sign-in."""
-
-    def __init__(self, publisher: Publisher) -> None:
-        self._publisher = publisher
-
-    def routes(self) -> Iterator[Route]:
-        yield Route(SIGN_IN_PATH, self._come_back, methods=["GET"])
-
-    def announce(self) -> None:
-        """Have upstream servers send people here, if the settings say by which address they reach it."""
-        settings = self._publisher.settings
-        if settings.public_url or (settings.on_loopback and settings.port):
-            self._publisher.platform.upstream.redirect_uri = f"{settings.address}{SIGN_IN_PATH}"
-
-    async def _come_back(self, request: Request) -> Response:
-        known = self._publisher.platform.upstream.sign_ins.come_back(dict(request.query_params))
-        return HTMLResponse(_PAGE.format(_DONE if known else _UNKNOWN), 200 if known else 404, _HEADERS)
+REQUEST_ID_HEADER: Final = "X-Request-Id"
+_INDEX: Final = "/"
+_DENIALS: Final = frozenset({401, 403})
+_TOO_MANY: Final = 429
+"""Of a caller it is no denial but a limit; of nobody, too many credentials that are not valid."""
 
 
 class Door(Protocol):
@@ -111,6 +90,11 @@ class Door(Protocol):
         """
         ...
 
+
+@runtime_checkable
+class RunningDoor(Protocol):
+    """A door that has something open while the server runs."""
+
     def running(self) -> AbstractAsyncContextManager[None]:
         """A context in which requests can be answered."""
         ...
@@ -122,17 +106,6 @@ class Door(Protocol):
 
 DOORS: Final[Sequence[Callable[[Publisher, Access], Door]]] = (McpDoor, RestDoor, AguiDoor, OpenAiDoor, A2aDoor)
 """All doors of a server; the report names the first route of the first one as the server's address."""
-
-
-def _closed(settings: Settings) -> Collection[Callable[[Publisher, Access], Door]]:
-    """The doors that the settings close."""
-    is_open = {
-        RestDoor: settings.serves_rest,
-        AguiDoor: settings.serves_agui,
-        OpenAiDoor: settings.serves_openai_api,
-        A2aDoor: settings.serves_a2a,
-    }
-    return [door for door, served in is_open.items() if not served]
 
 
 def create_app(
@@ -148,46 +121,47 @@ def create_app(
     return Site(Publisher(platform, workspace or Workspace(settings.workspace), settings)).app
 
 
-_INDEX: Final = "/"
-_DENIALS: Final = frozenset({401, 403})
-_TOO_MANY: Final = 429
-"""Of a caller it is no denial but a limit; of nobody, too many credentials that are not valid."""
-
-
 class Site:
     """The app, with its doors. Callers are authenticated as the settings say, or by `authentication` if it is given."""
 
     def __init__(self, publisher: Publisher, authentication: Authentication | None = None) -> None:
-        self.publisher = publisher
-        self._authentication = authentication or Authentication.of(publisher.settings)
-        access = Access(publisher, self._authentication)
-        closed = _closed(publisher.settings)
-        self.doors = [door(publisher, access) for door in DOORS if door not in closed]
-        of_doors = dict.fromkeys(header for door in self.doors for header in door.exposed_headers)
-        exposed = [REQUEST_ID_HEADER, *of_doors]
-        refusals = {route.path: door.refusal for door in self.doors for route in door.routes}
-        open_details = self._authentication is None and publisher.settings.on_loopback
-        self._sign_ins = SignInCallback(publisher)
+        self.publisher, settings = publisher, publisher.settings
+        self._authentication = authentication = authentication or Authentication.of(settings)
+        access = Access(publisher, authentication)
+        is_open: dict[object, bool] = {
+            RestDoor: settings.serves_rest,
+            AguiDoor: settings.serves_agui,
+            OpenAiDoor: settings.serves_openai_api,
+            A2aDoor: settings.serves_a2a,
+        }
+        self.doors: Sequence[Door] = [door(publisher, access) for door in DOORS if is_open.get(door, True)]
+        open_details = authentication is None and settings.on_loopback
         self.health = Health(
             publisher,
             shows_details=lambda: open_details or (current_principal() is not None and not access.lacks(access.base)),
         )
-        has_metrics = publisher.settings.metrics is not False
-        self.metrics = MetricsPage(publisher, self._authentication, self.health) if has_metrics else None
+        has_metrics = settings.metrics is not False
+        self.metrics = MetricsPage(publisher, authentication, self.health) if has_metrics else None
         routes, closing = list(self._routes()), publisher.calls.closing
+        exposed = dict.fromkeys(header for door in self.doors for header in door.exposed_headers)
+        refusals = {first_part(route.path): door.refusal for door in self.doors for route in door.routes}
+        open_paths = HEALTH_PATHS | {_INDEX.rstrip("/")}  # the guards compare paths without a slash at the end
+        if settings.metrics == "open":
+            open_paths |= {METRICS_PATH}
+        guards: list[Middleware] = []
+        if authentication is not None:
+            paths = open_paths | {SIGN_IN_PATH}
+            guards = [Middleware(AuthGuard, authentication=authentication, open_paths=paths)]
+        elif not settings.auth.insecure_no_auth:
+            guards = [Middleware(LocalCallers, open_paths=open_paths)]
         self.app = Starlette(
             routes=routes,
             middleware=[
                 Middleware(RequestIds, on_response=self._note_response),
                 Middleware(EndedStreams, closing=closing),
-                Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed, closing=closing),
-                Middleware(
-                    BodyLimit,
-                    max_bytes=publisher.settings.max_body_bytes,
-                    refusals=refusals,
-                    closing=closing,
-                ),
-                *self._guards(),
+                Middleware(HostGuard, settings=settings, exposed_headers=[REQUEST_ID_HEADER, *exposed]),
+                Middleware(BodyLimit, max_bytes=settings.max_body_bytes, refusals=refusals),
+                *guards,
                 Middleware(ExactRoutes, routes=routes),
             ],
             lifespan=self._lifespan,
@@ -197,7 +171,8 @@ class Site:
     def end_waits(self) -> None:
         """End what a shutdown need not wait for: streams of news, and calls that wait for processes elsewhere."""
         for each in self.doors:
-            each.close()
+            if isinstance(each, RunningDoor):
+                each.close()
         self.publisher.platform.processes.hand_over_waits()
 
     async def close(self) -> None:
@@ -211,43 +186,44 @@ class Site:
         if status in _DENIALS or (status == _TOO_MANY and self._authentication and current_caller() == ANONYMOUS):
             self.publisher.audit_trail.denied(current_caller(), status, scope["path"])
 
-    def _guards(self) -> Iterator[Middleware]:
-        open_paths = HEALTH_PATHS | {_INDEX.rstrip("/")}  # the guards compare paths without a slash at the end
-        if self.publisher.settings.metrics == "open":
-            open_paths |= {METRICS_PATH}
-        if self._authentication is not None:
-            yield Middleware(AuthGuard, authentication=self._authentication, open_paths=open_paths | {SIGN_IN_PATH})
-        elif not self.publisher.settings.auth.insecure_no_auth:
-            yield Middleware(LocalCallers, open_paths=open_paths)
-
     def _routes(self) -> Iterator[Route]:
         """Each route with and without a slash at its end, since a redirect loses bodies or is refused by clients."""
-        for each in (*(route for door in self.doors for route in door.routes), *self._own_routes()):
+        own = [*self.health.routes(), Route(SIGN_IN_PATH, self._sign_in, methods=["GET"])]
+        own.append(Route(_INDEX, self._show_addresses, methods=["GET"]))
+        if self.metrics is not None:
+            own.append(Route(METRICS_PATH, self.metrics.show, methods=["GET"]))
+        for each in (*(route for door in self.doors for route in door.routes), *own):
             yield each
             yield Route(f"{each.path}/", each.endpoint, methods=each.methods)
         if self._authentication is not None and self._authentication.resource is not None:
             yield from self._authentication.resource.routes
-
-    def _own_routes(self) -> Iterator[Route]:
-        yield from self.health.routes()
-        yield from self._sign_ins.routes()
-        yield Route(_INDEX, self._show_addresses, methods=["GET"])
-        if self.metrics is not None:
-            yield self.metrics.route()
 
     async def _show_addresses(self, request: Request) -> Response:
         address = self.publisher.settings.public_url.rstrip("/") or str(request.base_url).rstrip("/")
         lines = [line for door in self.doors for line in door.report(address)]
         return PlainTextResponse("\n".join(["This is a goalport server.", *lines, f"Health: {address}/health", ""]))
 
+    async def _sign_in(self, request: Request) -> Response:
+        """The page that ends a sign-in to an upstream server."""
+        told, status = "You are signed in. This page can be closed.", HTTPStatus.OK
+        if not self.publisher.platform.upstream.sign_ins.come_back(dict(request.query_params)):
+            told = "Nobody waits for this sign-in any more. Answer the question again to get a new page."
+            status = HTTPStatus.NOT_FOUND
+        # The address holds a code, which is not for caches and other pages.
+        headers = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+        return HTMLResponse(f"<!doctype html><title>goalport</title><p>{told}", status, headers)
+
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncGenerator[None]:
+        settings = self.publisher.settings
         async with AsyncExitStack() as stack:
             if self._authentication is not None:
                 await stack.enter_async_context(self._authentication.running())
             for each in self.doors:
-                await stack.enter_async_context(each.running())
-            self._sign_ins.announce()
+                if isinstance(each, RunningDoor):
+                    await stack.enter_async_context(each.running())
+            if settings.public_url or (settings.on_loopback and settings.port):
+                self.publisher.platform.upstream.redirect_uri = f"{settings.address}{SIGN_IN_PATH}"
             await stack.enter_async_context(self.publisher.connected())
             if self.metrics is not None:
                 await stack.enter_async_context(self.metrics.measuring())
@@ -262,7 +238,12 @@ class ExactRoutes:
 
     def __init__(self, app: ASGIApp, routes: Sequence[Route]) -> None:
         self._app = app
-        self._routes = {each.path: each for each in routes if _is_exact(each) and _first(routes, each.path) is each}
+        self._routes: dict[str, Route] = {}
+        for each in routes:
+            # Starlette wraps functions, which take a request. All other endpoints are ASGI apps.
+            is_exact = not each.param_convertors and not each.methods and each.app is each.endpoint
+            if is_exact and next(other for other in routes if other.path_regex.match(each.path)) is each:
+                self._routes[each.path] = each
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = None if scope["type"] != "http" or scope.get("root_path") else self._routes.get(scope["path"])
@@ -273,24 +254,18 @@ class ExactRoutes:
             await route.app(scope, receive, send)
 
 
-def _is_exact(route: Route) -> bool:
-    # Starlette wraps functions, which take a request. All other endpoints are ASGI apps.
-    return not route.param_convertors and not route.methods and route.app is route.endpoint
-
-
-def _first(routes: Sequence[Route], path: str) -> Route | None:
-    """The route that the router finds for a path."""
-    return next((each for each in routes if each.path_regex.match(path)), None)
-
-
-REQUEST_ID_HEADER: Final = "X-Request-Id"
 _HEADER: Final = REQUEST_ID_HEADER.lower().encode()
 _VALID: Final = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 """What is taken of others: ids as proxies and trace systems make them, which need no escaping anywhere."""
+_UNAVAILABLE: Final = 503
+_LATER: Final = (b"retry-after", b"%d" % RETRY_SECONDS)
 
 
 class RequestIds:
-    """ASGI middleware that gives each request an id. One that comes twice, or has odd characters, is not taken."""
+    """ASGI middleware that gives each request an id. One that comes twice, or has odd characters, is not taken.
+
+    It also says when to try again in a response 503 that does not.
+    """
 
     def __init__(self, app: ASGIApp, on_response: Callable[[Scope, int], None]) -> None:
         """`on_response` is called with each request that is answered, and the status of its response."""
@@ -309,7 +284,10 @@ class RequestIds:
         def with_id(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start":
                 self._on_response(scope, message["status"])
-                message = {**message, "headers": [*message.get("headers", ()), header]}
+                headers = [*message.get("headers", ()), header]
+                if message["status"] == _UNAVAILABLE and all(name.lower() != _LATER[0] for name, _ in headers):
+                    headers.append(_LATER)
+                message = {**message, "headers": headers}
             return send(message)
 
         token = REQUEST_ID.set(identity)

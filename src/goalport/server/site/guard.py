@@ -1,17 +1,21 @@
-"""The guard: Host and Origin checks before the body of a request is read.
+"""The guard: what a request must be before a door gets it: for this server, from where it may come, and not too large.
 
-They keep web pages from reaching a server on a user's own machine (DNS rebinding). A refusal tells the client little;
-the log says which setting would allow the request.
+The checks of Host and Origin keep web pages from reaching a server on a user's own machine (DNS rebinding). A refusal
+tells the client little; the log says which setting would allow the request. A body whose length is said is refused by
+its header, before anything is read; another one is read first, up to the limit. So a door may read all that it is
+given. Who calls is for `auth`.
 """
 
-import asyncio
+import base64
+import binascii
+import hashlib
 import logging
 import re
-from collections.abc import Awaitable, Collection, Iterable, Iterator
-from functools import lru_cache, partial
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 from http import HTTPStatus
-from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Any, Final
+from ipaddress import IPv6Address, ip_address
+from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.middleware.cors import CORSMiddleware
@@ -21,9 +25,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from goalport.base.hosts import is_loopback, is_wildcard
 from goalport.models.llm import TRIAL_MODEL
 from goalport.server.auth.guard import route_path
-from goalport.server.site.body_limit import LingeringClose
+from goalport.server.doors.mcp.transports.jsonrpc import replayed
 from goalport.server.site.health import HEALTH_PATHS
-from goalport.server.site.protocol import RETRY_SECONDS
 from goalport.server.web.problems import problem
 from goalport.workspace.settings import Settings
 
@@ -33,23 +36,18 @@ _AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?"
 """A host name, an IPv4 address or an IPv6 address in brackets, with or without a port, and nothing else."""
 _MOST_LOGGED: Final = 100
 _MOST_REMEMBERED: Final = 256
-_TOO_MANY: Final = 503
 _WHITESPACE: Final = b" \t"
-ANY: Final = "*"
+_ANY: Final = "*"
 
 
 class HostGuard:
     """ASGI middleware that refuses requests for hosts and from web pages that the settings do not allow.
 
-    `exposed_headers` are the response headers that pages may read, besides the usual ones. `closing` is set when the
-    server shuts down.
+    `exposed_headers` are the response headers that pages may read, besides the usual ones.
     """
 
-    def __init__(
-        self, app: ASGIApp, settings: Settings, exposed_headers: Iterable[str], closing: asyncio.Event
-    ) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, exposed_headers: Iterable[str]) -> None:
         self._app = app
-        self._closing = closing
         self._for_pages = CORSMiddleware(
             app,
             allow_origin_regex=".*",  # only requests whose origin the guard allowed come here
@@ -57,11 +55,11 @@ class HostGuard:
             allow_headers=["*"],
             expose_headers=[*exposed_headers, "WWW-Authenticate"],
         )
-        own = host_patterns(() if is_wildcard(settings.host) else [_bracketed(settings.host)])
-        self._hosts = host_patterns(settings.allowed_hosts) | _LOOPBACK | own
-        self._origins = host_patterns(settings.allowed_origins)
+        own = () if is_wildcard(settings.host) else [_bracketed(settings.host)]
+        self._hosts = _LOOPBACK | _patterns([*settings.allowed_hosts, *own])
+        self._origins = _patterns(settings.allowed_origins)
         self._logged: set[str] = set()
-        self._serves = lru_cache(_MOST_REMEMBERED)(partial(_allowed, patterns=self._hosts))
+        self._serves = lru_cache(_MOST_REMEMBERED)(self._is_served)
         """Whether a Host header is that of this server. Most clients send the same one with each request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,64 +68,48 @@ class HostGuard:
             return
         host, origin = _read(scope["headers"])
         if not origin and self._serves(host):
-            await self._app(scope, receive, _with_retry_after(send))
+            await self._app(scope, receive, send)
             return
         is_health = route_path(scope) in HEALTH_PATHS
         # Load balancers request these by the server's IP address; a DNS rebinding page cannot send that as its Host.
-        refusal = self._refusal(host, "" if is_health else origin, _local_address(scope) if is_health else "")
-        # Requests that do not come from web pages skip the CORS middleware.
-        is_page = bool(origin) and (not is_health or self._origin_allowed(origin, host))
-        app = self._for_pages if is_page else self._app
-        answer = LingeringClose(refusal, self._closing) if refusal else app
-        await answer(scope, receive, _with_retry_after(send))
+        name = _without_port(host) if is_health else ""
+        served = self._serves(host) or (name and name == _bracketed(_address(scope)))
+        allowed = not origin or self._is_allowed(origin, host)
+        if not served:
+            answer = self._refusal("host", host, _without_port(host), HTTPStatus.MISDIRECTED_REQUEST)
+        elif not allowed and not is_health:
+            answer = self._refusal("origin", origin, origin, HTTPStatus.FORBIDDEN)
+        else:  # requests that do not come from web pages skip the CORS middleware
+            answer = self._for_pages if origin and allowed else self._app
+        await answer(scope, receive, send)
 
-    def _refusal(self, host: str, origin: str, local: str) -> Response | None:
-        if not self._serves(host) and (not local or _without_port(host) != local):
-            self._log_refusal("host", host, "allowed_hosts", _without_port(host))
-            told = "This server does not answer for that host. Its log says how to allow it."
-            return problem(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", told)
-        if origin and not self._origin_allowed(origin, host):
-            self._log_refusal("origin", origin, "allowed_origins", origin)
-            told = "Pages from there may not call this server. Its log says how to allow it."
-            return problem(HTTPStatus.FORBIDDEN, "wrong-origin", told)
-        return None
+    def _is_served(self, host: str) -> bool:
+        """Whether a Host header matches a pattern; a pattern without a port, or with `:*`, allows any port."""
+        name = _without_port(host)
+        return bool(name) and not self._hosts.isdisjoint({_ANY, host, name, f"{name}:*"})
 
-    def _origin_allowed(self, origin: str, host: str) -> bool:
+    def _is_allowed(self, origin: str, host: str) -> bool:
         scheme, _, authority = origin.partition("://")
         name = _without_port(authority)
-        if not name:
-            return ANY in self._origins or origin in self._origins
-        if name in _LOOPBACK or (scheme in {"http", "https"} and authority == host):
+        if name in _LOOPBACK or (name and scheme in {"http", "https"} and authority == host):
             return True
-        return ANY in self._origins or origin in self._origins or f"{scheme}://{name}:*" in self._origins
+        return not self._origins.isdisjoint({_ANY, origin, *([f"{scheme}://{name}:*"] if name else [])})
 
-    def _log_refusal(self, kind: str, value: str, setting: str, entry: str) -> None:
-        if value in self._logged or len(self._logged) >= _MOST_LOGGED:
-            return
-        self._logged.add(value)
-        _log.warning(
-            "Refused a request with the %s %r. If that is how clients reach this server, allow it: GOALPORT_%s=%s,"
-            ' or %s = ["%s"] in server/settings.toml.',
-            kind,
-            value[:200],
-            setting.upper(),
-            entry[:200],
-            setting,
-            entry[:200],
+    def _refusal(self, kind: str, value: str, entry: str, status: HTTPStatus) -> Response:
+        if value not in self._logged and len(self._logged) < _MOST_LOGGED:
+            self._logged.add(value)
+            setting, entry = f"allowed_{kind}s", entry[:200]
+            text = (
+                "Refused a request with the %s %r. If that is how clients reach this server, allow it: GOALPORT_%s=%s,"
+                ' or %s = ["%s"] in server/settings.toml.'
+            )
+            _log.warning(text, kind, value[:200], setting.upper(), entry, setting, entry)
+        told = (
+            "This server does not answer for that host"
+            if kind == "host"
+            else "Pages from there may not call this server"
         )
-
-
-def _with_retry_after(send: Send) -> Send:
-    """A `send` that adds `retry-after` to a response 503 that has none."""
-
-    def explain(message: Message) -> Awaitable[None]:
-        if message["type"] == "http.response.start" and message["status"] == _TOO_MANY:
-            later = (b"retry-after", b"%d" % RETRY_SECONDS)
-            if not any(name.lower() == later[0] for name, _ in message["headers"]):
-                message = {**message, "headers": [*message["headers"], later]}
-        return send(message)
-
-    return explain
+        return problem(status, f"wrong-{kind}", f"{told}. Its log says how to allow it.")
 
 
 def _read(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
@@ -149,21 +131,9 @@ def _read(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
     return host.strip().decode("latin-1").lower(), origin.strip().decode("latin-1").lower()
 
 
-def _local_address(scope: Scope) -> str:
-    """The local address of a connection, written as in a Host header."""
-    server = scope.get("server")
-    return _bracketed(str(server[0])) if server else ""
-
-
-def host_patterns(entries: Iterable[str]) -> frozenset[str]:
-    """Hosts or origins of the settings, as they are compared; `ANY` allows each one."""
+def _patterns(entries: Iterable[str]) -> frozenset[str]:
+    """Hosts or origins of the settings, as they are compared."""
     return frozenset(each.strip().rstrip("/").lower() for each in entries)
-
-
-def _allowed(host: str, patterns: frozenset[str]) -> bool:
-    """Whether a Host header matches one of the patterns; a pattern without a port, or with `:*`, allows any port."""
-    name = _without_port(host)
-    return bool(name) and (ANY in patterns or host in patterns or name in patterns or f"{name}:*" in patterns)
 
 
 def _without_port(host: str) -> str:
@@ -176,23 +146,23 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
+def _address(scope: Scope) -> str:
+    """The address of this machine to which a connection was made; empty if the ASGI server does not tell it."""
+    server = scope.get("server")
+    return str(server[0]) if server else ""
+
+
 _NOBODY: Final = (
     "Nobody is authenticated: whoever reaches it can call its tools, and see and end what others began. A key for each"
     " who calls (goalport keys new NAME) ends that."
 )
-_REFUSED: Final = (
-    "Refused a request that came to %s: nobody is authenticated here, so only this machine may call. Make a key for"
-    " each who is to call (goalport keys new NAME) and start the server again. If what stands before it authenticates"
-    " callers, or everybody may do everything, set GOALPORT_AUTH__INSECURE_NO_AUTH=true."
-)
-_TOLD: Final = "This server authenticates nobody, so it answers its own machine only. Its log says what can be done."
 
 
 def exposures(settings: Settings) -> Iterator[str]:
     """One sentence for each setting that admits callers from elsewhere, or is not made for them."""
-    public = urlsplit(settings.public_url).hostname
-    hosts = {each.removesuffix(":*") for each in host_patterns(settings.allowed_hosts)}
-    others = [each for each in sorted(hosts) if each != ANY and not is_loopback(each)]
+    public, hosts = urlsplit(settings.public_url).hostname, _patterns(settings.allowed_hosts)
+    named = {each.removesuffix(":*") for each in hosts}
+    others = sorted(each for each in named if each != _ANY and not is_loopback(each))
     if settings.open_to_others:
         where = "on all interfaces" if is_wildcard(settings.host) else "on an address that other machines may reach"
         yield f"It listens {where} ({settings.host}). {_NOBODY}"
@@ -202,20 +172,28 @@ def exposures(settings: Settings) -> Iterator[str]:
         yield f"It answers for {', '.join(others)}, so others may reach it through a proxy. {_NOBODY}"
     if settings.models.default_llm == TRIAL_MODEL and not settings.on_loopback:
         yield "Its model is `test`, which makes everything up. Choose another default_llm before others call it."
-    if ANY in host_patterns(settings.allowed_hosts):
+    if _ANY in hosts:
         yield (
             "allowed_hosts is '*', so any Host is answered: a web page can reach this server by a name that it points"
             " at it (DNS rebinding). Name the hosts by which clients call instead."
         )
-    if ANY in host_patterns(settings.allowed_origins):
+    if _ANY in _patterns(settings.allowed_origins):
         yield "allowed_origins is '*', so every web page may call this server. Name the pages' origins instead."
+
+
+_REFUSED: Final = (
+    "Refused a request that came to %s: nobody is authenticated here, so only this machine may call. Make a key for"
+    " each who is to call (goalport keys new NAME) and start the server again. If what stands before it authenticates"
+    " callers, or everybody may do everything, set GOALPORT_AUTH__INSECURE_NO_AUTH=true."
+)
+_TOLD: Final = "This server authenticates nobody, so it answers its own machine only. Its log says what can be done."
 
 
 class LocalCallers:
     """ASGI middleware that refuses requests which came to an address of this machine that others can reach.
 
-    For a server that authenticates nobody. A request that an app around this one has authenticated passes, and one for
-    `open_paths`.
+    For a server that authenticates nobody. A request that an app around this one has authenticated passes, as Starlette
+    has it, and one for `open_paths`.
     """
 
     def __init__(self, app: ASGIApp, open_paths: Collection[str]) -> None:
@@ -224,7 +202,8 @@ class LocalCallers:
         self._has_logged = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _is_local(_address(scope)) or self._may_pass(scope):
+        passes = scope["type"] != "http" or _is_local(_address(scope)) or route_path(scope) in self._open_paths
+        if passes or getattr(scope.get("user"), "is_authenticated", False):
             await self._app(scope, receive, send)
             return
         if not self._has_logged:
@@ -232,24 +211,88 @@ class LocalCallers:
         self._has_logged = True
         await problem(HTTPStatus.FORBIDDEN, "no-authentication", _TOLD)(scope, receive, send)
 
-    def _may_pass(self, scope: Scope) -> bool:
-        """Whether a request needs no authentication, or an app around this one says who calls, as Starlette has it."""
-        user: Any = scope.get("user")
-        return route_path(scope) in self._open_paths or bool(getattr(user, "is_authenticated", False))
-
-
-def _address(scope: Scope) -> str:
-    """The address of this machine to which a connection was made; empty if the ASGI server does not tell it."""
-    server = scope.get("server")
-    return str(server[0]) if server else ""
-
 
 @lru_cache(maxsize=256)
 def _is_local(address: str) -> bool:
     """Whether only this machine can reach an address. A name or the path of a socket is no address of a network."""
     try:
-        found: IPv4Address | IPv6Address = ip_address(address)
+        found = ip_address(address)
     except ValueError:
         return True
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
     return (mapped or found).is_loopback
+
+
+_DIGITS: Final = 20
+_DIGEST: Final = re.compile(rb"sha-(256|512)=:([A-Za-z0-9+/=]*):")
+
+Refusal = Callable[[HTTPStatus, str, str], Response]
+"""Makes a refusal of a status, the end of the type of a problem, and the words."""
+
+
+class BodyLimit:
+    """ASGI middleware that answers 413 in place of `app` to a request whose body is larger than `max_bytes`.
+
+    The answer to one whose body is not that of its `Content-Digest` (RFC 9530) is 400: a proxy that mixes up bodies
+    would otherwise have a caller's request run for another one. `refusals` make the answers at the paths of doors,
+    by the first part of a path; elsewhere they are problem details.
+    """
+
+    def __init__(self, app: ASGIApp, max_bytes: int, refusals: Mapping[str, Refusal]) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+        self._refusals = refusals
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        length, in_chunks, digests = 0, False, list[tuple[bytes, bytes]]()
+        for name, value in scope["headers"] if scope["type"] == "http" else ():
+            if name == b"content-length" and value.isdigit():
+                length = int(value.lstrip(b"0")[:_DIGITS] or b"0")  # of more digits, so many are a large number too
+            elif name == b"transfer-encoding":
+                in_chunks = True
+            elif name == b"content-digest":
+                digests += _DIGEST.findall(value)  # others than SHA-2 are not looked at
+        if not in_chunks and (length > self._max_bytes or not digests):
+            await (self._too_large(scope) if length > self._max_bytes else self._app)(scope, receive, send)
+            return
+        body = await self._read(receive)
+        if body["type"] != "http.request":
+            return
+        if len(body["body"]) > self._max_bytes:
+            await self._too_large(scope)(scope, receive, send)
+        elif not _fit(digests, body["body"]):
+            text = "This is not the body whose Content-Digest was sent with it. Send both again."
+            await self._refusal(scope)(HTTPStatus.BAD_REQUEST, "digest-mismatch", text)(scope, receive, send)
+        else:
+            await self._app(scope, replayed(body, receive), send)
+
+    async def _read(self, receive: Receive) -> Message:
+        """The whole body as one message, or its beginning if it is too large; or the disconnect message."""
+        parts = bytearray()
+        while True:
+            message = await receive()
+            parts += message.get("body", b"")
+            if not message.get("more_body") or len(parts) > self._max_bytes:
+                return {**message, "body": bytes(parts)}
+
+    def _too_large(self, scope: Scope) -> Response:
+        _log.warning("Refused a request whose body is larger than %d bytes (max_body_bytes).", self._max_bytes)
+        text = f"A request may have {self._max_bytes:,} bytes. Send less, or have the server's max_body_bytes raised."
+        return self._refusal(scope)(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", text)
+
+    def _refusal(self, scope: Scope) -> Refusal:
+        return self._refusals.get(first_part(route_path(scope)), problem)
+
+
+def first_part(path: str) -> str:
+    """The first part of a path, by which the doors are told apart."""
+    return path.split("/", 2)[1] if path else ""
+
+
+def _fit(digests: Iterable[tuple[bytes, bytes]], body: bytes) -> bool:
+    try:
+        return all(
+            hashlib.new(f"sha{bits.decode()}", body).digest() == base64.b64decode(said) for bits, said in digests
+        )
+    except binascii.Error:
+        return False

@@ -1,23 +1,31 @@
-"""Whether the server lives and can answer, for load balancers, containers and people: `/health` and the paths below it.
+"""Whether the server lives and can answer, and its numbers: `/health` and the paths below it, and `/metrics`.
 
-They are answered without a token and tell then no more than that. What is served, and in which state, is for those who
-may call: nobody needs to be known where a server has no authentication, and everybody else sends a token.
+The paths of health are for load balancers, containers and people. They are answered without a token and tell then no
+more than that. What is served, and in which state, is for those who may call: nobody needs to be known where a server
+has no authentication, and everybody else sends a token. The metrics are for Prometheus: who calls needs the scope
+`goals:metrics` or the admin scope where callers are authenticated. Otherwise a server answers only if it listens to its
+own machine alone, unless `metrics` is "open".
 """
 
+import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 import anyio
+from anyio import to_thread
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from goalport import __version__
 from goalport.base.errors import StoreError
 from goalport.base.words import counted, listed
+from goalport.runtime.process import Spending
+from goalport.server.auth import Authentication, current_caller
+from goalport.server.publish.calls import Call
 from goalport.server.publish.publisher import Publisher
 from goalport.server.publish.report import groups_of, servers_of
 from goalport.server.workers import WorkerState
@@ -31,8 +39,12 @@ _LIVE: Final = "/health/live"
 _READY: Final = "/health/ready"
 HEALTH_PATHS: Final = frozenset({_HEALTH, _LIVE, _READY})
 """The paths that are answered without a token, and for the address at which the server was reached."""
+METRICS_PATH: Final = "/metrics"
 _STORE_SECONDS: Final = 2.0
 """How long a store may take to answer that can be reached."""
+_MEASURE_SECONDS: Final = 1.0
+"""How often the event loop is looked at, and the states of what is open and connected."""
+_SHARES: Final = {"up": 1.0, "degraded": 0.5}
 
 
 class Health:
@@ -50,19 +62,45 @@ class Health:
         self.store_writable = True
         """Whether there was room for more then."""
 
-    def routes(self) -> Iterator[Route]:
+    def routes(self) -> Sequence[Route]:
         """The endpoints."""
-        yield Route(_HEALTH, self._show, methods=["GET"])
-        yield Route(_LIVE, self._live, methods=["GET"])
-        yield Route(_READY, self._ready, methods=["GET"])
+        answers = ((_HEALTH, self._show), (_LIVE, self._live), (_READY, self._ready))
+        return [Route(path, answer, methods=["GET"]) for path, answer in answers]
 
     async def is_ready(self) -> bool:
         """Whether calls can be answered, by all workers that respond: new connections go to these."""
         return not await self._reasons()
 
-    async def is_ready_here(self) -> bool:
-        """Whether this process can answer new calls."""
-        return not await self._reasons_here()
+    async def reasons_here(self) -> Sequence[str]:
+        """Why this process cannot answer new calls, in sentences without secrets; none: it can."""
+        publisher, publication = self._publisher, self._publisher.publication
+        reasons: list[str] = []
+        if self.draining or publisher.calls.closing.is_set():
+            reasons.append("The server shuts down.")
+        fine = {ServerState.UP, ServerState.DISABLED}
+        servers = publisher.platform.upstream.reports()
+        if down := [each.name for each in servers if each.required and each.state not in fine]:
+            reasons.append(f"Upstream servers that are required are not up: {listed(down)}.")
+        if missing := [each for each in publisher.settings.required_goals if each not in publication.tools]:
+            reasons.append(f"Not published of required_goals: {listed(missing)}.")
+        elif publisher.settings.strict and publication.problems:
+            count = counted(len(publication.problems), "load problem")
+            reasons.append(f"The workspace has {count}, and strict is set.")
+        store, answers, writable = publisher.platform.store, False, False
+        try:
+            with anyio.fail_after(_STORE_SECONDS):
+                await store.find("")
+                answers = True
+                if isinstance(store, DatabaseProcessStore):
+                    await store.check_writes()
+                writable = True
+        except StoreError as error:
+            reasons.append(error.told)
+        except TimeoutError:
+            reasons.append(f"The store of processes has not answered within {_STORE_SECONDS:g} s.")
+        finally:
+            self._store_answers, self.store_writable = answers, writable
+        return reasons
 
     async def stored(self, read: Callable[[], Awaitable[T]]) -> T | None:
         """What is read from the store; None while it does not answer."""
@@ -73,43 +111,8 @@ class Health:
         return found
 
     async def _reasons(self) -> Sequence[str]:
-        """Why calls cannot be answered, in sentences without secrets; none: they can."""
         others = [str(each.pid) for each in self.workers() if each.responds and not each.ready]
-        return [*await self._reasons_here(), *(f"Worker {each} is not ready." for each in others)]
-
-    async def _reasons_here(self) -> Sequence[str]:
-        return [*self._known_reasons(), *await self._reasons_of_store()]
-
-    def _known_reasons(self) -> Iterator[str]:
-        publisher, publication = self._publisher, self._publisher.publication
-        if self.draining or publisher.calls.closing.is_set():
-            yield "The server shuts down."
-        fine = {ServerState.UP, ServerState.DISABLED}
-        servers = publisher.platform.upstream.reports()
-        if down := [each.name for each in servers if each.required and each.state not in fine]:
-            yield f"Upstream servers that are required are not up: {listed(down)}."
-        if missing := [each for each in publisher.settings.required_goals if each not in publication.tools]:
-            yield f"Not published of required_goals: {listed(missing)}."
-        elif publisher.settings.strict and publication.problems:
-            yield f"The workspace has {counted(len(publication.problems), 'load problem')}, and strict is set."
-
-    async def _reasons_of_store(self) -> Sequence[str]:
-        store = self._publisher.platform.store
-        answers = writable = False
-        try:
-            with anyio.fail_after(_STORE_SECONDS):
-                await store.find("")
-                answers = True
-                if isinstance(store, DatabaseProcessStore):
-                    await store.check_writes()
-                writable = True
-        except StoreError as error:
-            return [error.told]
-        except TimeoutError:
-            return [f"The store of processes has not answered within {_STORE_SECONDS:g} s."]
-        finally:
-            self._store_answers, self.store_writable = answers, writable
-        return []
+        return [*await self.reasons_here(), *(f"Worker {each} is not ready." for each in others)]
 
     async def _live(self, _: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})
@@ -122,40 +125,123 @@ class Health:
         return JSONResponse({"status": "not ready", **details}, HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def _show(self, _: Request) -> JSONResponse:
-        reasons = await self._reasons()
-        content: dict[str, Any] = {"status": "ok", "ready": not reasons}
-        if self._shows_details():
-            content |= {"reasons": reasons, **await self._details()}
-        return JSONResponse(content)
-
-    async def _details(self) -> dict[str, Any]:
         """What is served: names, states and counts; no message of another program, which may quote a secret.
 
         Of several workers, one answers for all, with its own process id.
         """
-        publication, platform = self._publisher.publication, self._publisher.platform
-        return {
-            "name": self._publisher.settings.name,
-            "version": __version__,
-            "agents": sum(1 for _ in platform.agents),
-            "goals": sum(len(agent.goals) for agent in platform.agents),
-            "tools": len(publication.tools),
-            "prompts": len(publication.prompts),
-            "resources": len(publication.resource_list),
-            "resourceNamespaces": list(publication.providers),
-            "processes": await self.stored(platform.processes.counts),
-            **self._processes(),
-            "toolGroups": groups_of(platform),
-            "upstreamServers": servers_of(platform),
-            "loadProblems": len(publication.problems),
-        }
-
-    def _processes(self) -> dict[str, Any]:
-        """This process, the others that serve beside it, and the calls that are open in any of them."""
-        own, open_calls = os.getpid(), self._publisher.calls.number
-        workers = self.workers()
-        if not workers:
-            return {"openCalls": open_calls, "pid": own}
-        others = sum(each.open_calls for each in workers if each.pid != own)
+        reasons = await self._reasons()
+        content: dict[str, Any] = {"status": "ok", "ready": not reasons}
+        if not self._shows_details():
+            return JSONResponse(content)
+        publisher, publication, platform = self._publisher, self._publisher.publication, self._publisher.platform
+        workers, pid = self.workers(), os.getpid()
         states = [{"pid": each.pid, "ready": each.ready and each.responds} for each in workers]
-        return {"openCalls": open_calls + others, "pid": own, "workers": states}
+        elsewhere = sum(each.open_calls for each in workers if each.pid != pid)
+        return JSONResponse(
+            {
+                **content,
+                "reasons": reasons,
+                "name": publisher.settings.name,
+                "version": __version__,
+                "agents": sum(1 for _ in platform.agents),
+                "goals": sum(len(agent.goals) for agent in platform.agents),
+                "tools": len(publication.tools),
+                "prompts": len(publication.prompts),
+                "resources": len(publication.resource_list),
+                "resourceNamespaces": list(publication.providers),
+                "processes": await self.stored(platform.processes.counts),
+                "openCalls": publisher.calls.number + elsewhere,
+                "pid": pid,
+                **({"workers": states} if states else {}),
+                "toolGroups": groups_of(platform),
+                "upstreamServers": servers_of(platform),
+                "loadProblems": len(publication.problems),
+            }
+        )
+
+
+class MetricsPage:
+    """The numbers of one server, and what is measured for them while it runs."""
+
+    def __init__(self, publisher: Publisher, authentication: Authentication | None, health: Health) -> None:
+        from goalport.base.observe.metrics import Metrics
+
+        self.metrics = Metrics(__version__)
+        self.connections: Callable[[], int] = lambda: 0
+        """How many connections are open; the listener knows."""
+        self._publisher = publisher
+        self._authentication = authentication
+        self._health = health
+        publisher.calls.observers.append(self._on_call)
+        publisher.calls.refusals.append(self.metrics.refusal)
+        publisher.platform.processes.on_spending.tell = self._on_spending
+        publisher.platform.processes.on_spending.asked = self.metrics.model_request
+        store = publisher.platform.store
+        self._store = store if isinstance(store, DatabaseProcessStore) else None
+        if self._store is not None:
+            self._store.database.tell = self.metrics.transaction
+
+    def _on_call(self, call: Call) -> None:
+        self.metrics.call(call.door, call.name if call.known else "", call.status, call.seconds)
+
+    def _on_spending(self, entry: Spending) -> None:
+        used = entry.usage
+        self.metrics.spending(entry.model, used.input_tokens, used.output_tokens, used.cost)
+
+    @asynccontextmanager
+    async def measuring(self) -> AsyncGenerator[None]:
+        """A context in which the event loop and the states of connections are measured."""
+
+        async def measure() -> None:
+            loop = asyncio.get_running_loop()
+            while True:
+                await self._note_states()
+                due = loop.time() + _MEASURE_SECONDS
+                await asyncio.sleep(_MEASURE_SECONDS)
+                self.metrics.lag(loop.time() - due)
+
+        task = asyncio.create_task(measure())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    async def _note_states(self) -> None:
+        publisher, metrics = self._publisher, self.metrics
+        metrics.open_calls.set(publisher.calls.number)
+        metrics.audit_lost.set(publisher.audit_trail.lost)
+        metrics.open_connections.set(self.connections())
+        metrics.take_overs(publisher.platform.processes.taken_over)
+        metrics.note_process()
+        if self._store is not None and (free := self._store.database.free_bytes) is not None:
+            metrics.store_free.set(free)
+        metrics.load_problems.set(len(publisher.publication.problems))
+        metrics.ready.set(int(await self._health.is_ready()))
+        metrics.store_writable.set(int(self._health.store_writable))
+        for each in publisher.platform.upstream.reports():
+            up = each.state is ServerState.UP
+            metrics.upstream(each.name, up=up, calls=each.calls, failures=each.failures)
+        for name, told in groups_of(publisher.platform).items():
+            metrics.group(name, _SHARES.get(told["status"], 0.0))
+
+    async def show(self, request: Request) -> Response:
+        """The metrics, or why the caller is not told them."""
+        settings, authentication, caller = self._publisher.settings, self._authentication, current_caller()
+        if settings.metrics != "open" and authentication is not None:
+            needed = settings.auth.metrics_scope
+            if not caller.admin and not caller.has(needed):
+                told = f"The metrics need the scope {needed}."
+                return authentication.challenges.insufficient_scope([needed], told)
+        elif settings.metrics != "open" and not settings.on_loopback:
+            told = (
+                "This server listens to other machines and authenticates nobody, so its metrics are closed. Set"
+                ' metrics = "open" to show them to everybody who can reach it.'
+            )
+            return PlainTextResponse(told, HTTPStatus.FORBIDDEN)
+        await self._note_states()
+        counts = await self._health.stored(self._publisher.platform.processes.counts)
+        numbers = None if self._store is None else await self._health.stored(self._store.size_and_age)
+        accept = request.headers.get("accept", "")
+        # In a thread: the numbers of hundreds of goals take a tenth of a second.
+        text, media_type = await to_thread.run_sync(self.metrics.text, accept, counts, numbers)
+        return Response(text, headers={"Content-Type": media_type})

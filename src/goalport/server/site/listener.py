@@ -22,14 +22,7 @@ from goalport.base.garbage import collect_among_calls
 from goalport.base.observe import tell
 from goalport.server.doors.mcp.door import McpDoor
 from goalport.server.site.app import Site
-from goalport.server.site.protocol import (
-    LINGER_SECONDS,
-    TICKS,
-    ConnectionLimits,
-    Connections,
-    LimitedProtocol,
-    LimitedServer,
-)
+from goalport.server.site.protocol import LINGER_SECONDS, TICKS, Connections, LimitedProtocol, LimitedServer
 from goalport.server.site.shutdown import ANSWER_SECONDS, drain, exit_at_once
 from goalport.server.workers import DRAINING, WorkerChannel
 
@@ -44,7 +37,7 @@ async def listen(site: Site, source: socket.socket | WorkerChannel, ready: Calla
     `source` is a listening socket, or the channel to the supervisor of this worker.
     """
     settings = site.publisher.settings
-    connections = Connections(ConnectionLimits.of(settings), site.publisher.calls.refused)
+    connections = Connections(settings, site.publisher.calls.refused)
     if site.metrics is not None:
         site.metrics.connections = lambda: connections.number
     config = uvicorn.Config(
@@ -63,7 +56,7 @@ async def listen(site: Site, source: socket.socket | WorkerChannel, ready: Calla
     AppStatus.disable_automatic_graceful_drain()
     try:
         if isinstance(source, WorkerChannel):
-            await _WorkerListener(config, site, connections, ready, source).serve([])
+            await _WorkerListener(source, config, site, connections, ready).serve([])
         else:
             await _Listener(config, site, connections, ready).serve([source])
     finally:
@@ -91,23 +84,24 @@ class _Listener(LimitedServer):
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        async def drained() -> None:
+            await self.lingered()
+            self._site.end_waits()
+            await drain(self._site.publisher, close, self.answered)
+            AppStatus.should_exit = True
+
+        async def close() -> None:
+            self._connections.refusing = True
+            for each in self.connected:
+                each.end_unsent()
+            await self._site.close()
+
         self._connections.ending = True
         async with asyncio.TaskGroup() as tasks:
             ending = tasks.create_task(super().shutdown(sockets))
             await asyncio.sleep(0)  # now the connections know that the server shuts down
-            tasks.create_task(self._drain())
+            tasks.create_task(drained())
             await ending
-
-    async def _drain(self) -> None:
-        await self.lingered()
-        self._site.end_waits()
-        await drain(self._site.publisher, self._close, self.answered)
-        AppStatus.should_exit = True
-
-    async def _close(self) -> None:
-        self._connections.refusing = True
-        self.end_unsent()
-        await self._site.close()
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -140,18 +134,11 @@ class _WorkerListener(_Listener):
     that open connections are spread evenly, and a worker that hangs gets none.
     """
 
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        site: Site,
-        connections: Connections,
-        ready: Callable[[], None],
-        channel: WorkerChannel,
-    ) -> None:
-        super().__init__(config, site, connections, ready)
+    def __init__(self, channel: WorkerChannel, *given: Any) -> None:
+        super().__init__(*given)
         self._drain_seconds = 0.0  # the supervisor waits for all workers together
         self._channel = channel
-        site.health.workers = lambda: channel.states
+        self._site.health.workers = lambda: channel.states
         self._tasks = set[asyncio.Task[None]]()
         self._accepting: asyncio.TimerHandle | None = None
         self._opening = 0
@@ -168,16 +155,14 @@ class _WorkerListener(_Listener):
     async def on_tick(self, counter: int) -> bool:
         """Called by uvicorn ten times a second; says how this worker is, at least once a second."""
         if not counter % TICKS:
-            self._keep(self._look())
+            self._keep(self._report(looks=True))
         elif self._connections.number != self._reported:
-            self._report()
+            await self._report()
         return await super().on_tick(counter)
 
-    async def _look(self) -> None:
-        self._is_ready = await self._site.health.is_ready_here()
-        self._report()
-
-    def _report(self) -> None:
+    async def _report(self, *, looks: bool = False) -> None:
+        if looks:
+            self._is_ready = not await self._site.health.reasons_here()
         self._reported, calls = self._connections.number, self._site.publisher.calls.number
         self._channel.report(ready=self._is_ready, open_calls=calls, connections=self._reported)
 
@@ -189,36 +174,36 @@ class _WorkerListener(_Listener):
         await super().shutdown(sockets)
 
     def _await_connection(self) -> None:
-        """Be called when there is a connection to accept."""
-        if not self.should_exit:
-            asyncio.get_running_loop().add_reader(self._channel.listener, self._connection_waits)
+        """Be called when there is a connection to accept, and accept it then."""
+        if self.should_exit:
+            return
+        loop, listener = asyncio.get_running_loop(), self._channel.listener
 
-    def _connection_waits(self) -> None:
-        loop = asyncio.get_running_loop()
-        loop.remove_reader(self._channel.listener)
-        others = [each.connections for each in self._channel.states if each.responds and each.pid != os.getpid()]
-        more = self._connections.number + self._opening - min(others, default=0)
-        self._accepting = loop.call_later(min(_LATEST_SECONDS, max(0, more) * _LATER_SECONDS), self._accept)
+        def wait() -> None:
+            loop.remove_reader(listener)
+            others = [each.connections for each in self._channel.states if each.responds and each.pid != os.getpid()]
+            more = self._connections.number + self._opening - min(others, default=0)
+            self._accepting = loop.call_later(min(_LATEST_SECONDS, max(0, more) * _LATER_SECONDS), accept)
 
-    def _accept(self) -> None:
-        with suppress(OSError):  # another worker was sooner, the client has left, or descriptors run short
-            connection, _ = self._channel.listener.accept()
-            self._opening += 1
-            self._keep(self._open(connection))
-        self._await_connection()
+        def accept() -> None:
+            with suppress(OSError):  # another worker was sooner, the client has left, or descriptors run short
+                connection, _ = listener.accept()
+                self._opening += 1
+                self._keep(self._open(connection))
+            self._await_connection()
+
+        loop.add_reader(listener, wait)
 
     async def _open(self, connection: socket.socket) -> None:
+        make = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
+        protocol = partial(make, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
         connection.setblocking(False)
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+            await asyncio.get_running_loop().connect_accepted_socket(protocol, connection)
         except OSError:  # the client has left
             connection.close()
         finally:
             self._opening -= 1
-
-    def _protocol(self) -> asyncio.Protocol:
-        protocol = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
-        return protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -20,8 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.base.observe import tell
 from goalport.base.words import counted
-from goalport.server.auth.guard import route_path
-from goalport.server.doors.mcp.door import SSE_PATH
+from goalport.server.auth.guard import GONE, receive_until, route_path
+from goalport.server.doors.mcp.transports.sse import SSE_PATH
 from goalport.server.publish.publisher import Publisher
 from goalport.server.workers import reload_signals
 
@@ -60,19 +60,8 @@ class EndedStreams:
             await send(message)
 
         async def receive_or_end() -> Message:
-            message: Message = {"type": "http.disconnect"}
-
-            async def hear() -> None:
-                nonlocal message
-                message = await receive()
-                tasks.cancel_scope.cancel()
-
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(hear)
-                await self._closing.wait()
-                if streams:
-                    tasks.cancel_scope.cancel()
-            return message
+            message = await receive_until(self._closing, receive)
+            return message or (GONE if streams else await receive())
 
         await self._app(scope, receive_or_end if ends_early else receive, watched_send)
         if streams:
@@ -148,26 +137,24 @@ async def finish(publisher: Publisher) -> None:
 
 async def stop_on_signal(publisher: Publisher, *, task_status: TaskStatus[None]) -> None:
     """Wait for signals: the first shuts the stdio server down gracefully, a second one ends it at once."""
+
+    async def drain_and_exit() -> None:
+        try:
+            with anyio.move_on_after(publisher.settings.shutdown_seconds + _CLOSE_SECONDS):
+                await drain(publisher, publisher.platform.aclose)
+                await anyio.sleep(_WRITE_SECONDS)
+        finally:
+            sys.stderr.flush()
+            # A thread that reads stdin cannot be cancelled, so only `os._exit` ends it, whatever went wrong before.
+            # That skips Python's cleanup of child processes, which would keep the pipes to the client open.
+            for child in multiprocessing.active_children():
+                child.terminate()
+            os._exit(0)
+
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with anyio.create_task_group() as tasks:
             task_status.started()
-            number = 0
-            async for _ in signals:
-                number += 1
-                if number > 1:
-                    exit_at_once()
-                tasks.start_soon(_drain_and_exit, publisher)
-
-
-async def _drain_and_exit(publisher: Publisher) -> None:
-    try:
-        with anyio.move_on_after(publisher.settings.shutdown_seconds + _CLOSE_SECONDS):
-            await drain(publisher, publisher.platform.aclose)
-            await anyio.sleep(_WRITE_SECONDS)
-    finally:
-        sys.stderr.flush()
-        # A thread that reads stdin cannot be cancelled, so only `os._exit` ends it, whatever went wrong before. That
-        # skips Python's cleanup of child processes, which would keep the pipes to the client open.
-        for child in multiprocessing.active_children():
-            child.terminate()
-        os._exit(0)
+            await anext(signals)
+            tasks.start_soon(drain_and_exit)
+            await anext(signals)
+            exit_at_once()

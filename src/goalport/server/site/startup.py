@@ -11,7 +11,7 @@ import shutil
 import signal
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -40,9 +40,13 @@ from goalport.server.site.app import Door, Site
 from goalport.server.site.guard import exposures
 from goalport.server.site.listener import listen
 from goalport.server.site.shutdown import default_signals_in_children, finish, stop_on_signal
-from goalport.server.workers import Terminal, WorkerChannel, address_of, bind, reload_signals
+from goalport.server.workers import WorkerChannel, address_of, bind, closed_terminal, reload_signals
 from goalport.workspace import FOLDERS, Importable, Workspace, load_workspace
 from goalport.workspace.settings import Settings
+
+_log = logging.getLogger(__name__)
+_SECONDS = 1.0
+_IGNORED = frozenset({"__pycache__", ".git"})
 
 
 async def serve_http(
@@ -58,21 +62,24 @@ async def serve_http(
     With a channel to its supervisor, this is one of several workers.
     """
     _log_to_stderr(settings, platform, is_worker=channel is not None)
+    announces = channel is None or channel.place.announces  # of several workers, one writes what is the same in each
     with nullcontext(channel) if channel else bind(settings) as source, default_signals_in_children():
         address = source.place.address if isinstance(source, WorkerChannel) else address_of(source)
-        write = _write if channel is None or channel.place.announces else _ignore
         async with platform:
             site = Site(Publisher(platform, workspace, settings))
-            write(startup_report(site.publisher, address, site.doors))
+            report = startup_report(site.publisher, address, site.doors)
+            for line in report if announces else ():
+                tell(line)
             async with anyio.create_task_group() as tasks:
                 if reload:
                     tells = (lambda: True) if channel is None else lambda: channel.speaks
                     tasks.start_soon(partial(watch, site.publisher, tells=tells))
-                elif channel is None or channel.place.announces:
+                elif announces:
                     await tasks.start(tell_of_change, site.publisher)
                 if channel is None:
                     await tasks.start(obey_sighup, site.publisher)
-                await listen(site, source, lambda: write([f"goalport ready on {_url(address, site.doors)}"]))
+                ready = f"goalport ready on {_url(address, site.doors)}"
+                await listen(site, source, lambda: tell(ready) if announces else None)
                 tasks.cancel_scope.cancel()
 
 
@@ -105,21 +112,13 @@ async def serve_stdio(
                     tasks.start_soon(watch, publisher)
                 else:
                     await tasks.start(tell_of_change, publisher)
-                _write(startup_report(publisher))
+                for line in startup_report(publisher):
+                    tell(line)
                 collect_among_calls()
                 with granted({}, grant, key):
                     await stdio.serve(handshake)
                 await finish(publisher)
                 tasks.cancel_scope.cancel()
-
-
-def _write(lines: Iterable[str]) -> None:
-    for line in lines:
-        tell(line)
-
-
-def _ignore(lines: Iterable[str]) -> None:
-    """Write nothing: another worker writes the same lines."""
 
 
 def _log_to_stderr(settings: Settings, platform: AgentPlatform, *, is_worker: bool = False) -> None:
@@ -150,24 +149,17 @@ def _connecting(settings: Settings, address: str, doors: Sequence[Door]) -> Iter
     """The lines about who may call, and how clients connect."""
     if settings.workers == "auto" and settings.several_workers_need:
         yield f"  one process, though workers is auto: several need {settings.several_workers_need}"
-    yield from (f"  Callers authenticate by {way}" for way in _ways_to_authenticate(settings))
-    for exposure in exposures(settings):
-        yield f"  warning: {exposure}"
+    auth, way = settings.auth, "  Callers authenticate by"
+    if settings.asks_for_keys:
+        yield f"{way} a key: `goalport keys new NAME` makes one, `goalport connect CLIENT --key KEY` uses it"
+    yield from (f"{way} a token of {each.issuer}" for each in (*auth.issuers, *auth.introspection))
+    if auth.trusted_proxies:
+        yield f"{way} the header {auth.proxy_user_header} of a proxy at {', '.join(auth.trusted_proxies)}"
+    yield from (f"  warning: {exposure}" for exposure in exposures(settings))
     public = settings.public_url.rstrip("/") or address
     yield f"  Connect a client: {_connect_command(_url(public, doors), settings)}"
     for door in doors:
         yield from (f"  {line}" for line in door.report(public))
-
-
-def _ways_to_authenticate(settings: Settings) -> Iterator[str]:
-    """What callers may present, each in words; nothing where nobody is authenticated."""
-    auth = settings.auth
-    if settings.asks_for_keys:
-        yield "a key: `goalport keys new NAME` makes one, `goalport connect CLIENT --key KEY` uses it"
-    for provider in (*auth.issuers, *auth.introspection):
-        yield f"a token of {provider.issuer}"
-    if auth.trusted_proxies:
-        yield f"the header {auth.proxy_user_header} of a proxy at {', '.join(auth.trusted_proxies)}"
 
 
 def _url(address: str, doors: Sequence[Door]) -> str:
@@ -183,21 +175,15 @@ def _connect_command(url: str, settings: Settings) -> str:
     if settings.public_url:
         key = ["--key", "KEY"] if settings.asks_for_keys else []
         return shlex.join(["goalport", "connect", "claude-code", "--url", url, *key])
-    beside = Path(sys.executable).with_name("goalport")
-    known = shutil.which("goalport")
-    is_below = beside.is_relative_to(Path.cwd())
-    program = "goalport" if known or not beside.exists() else os.path.relpath(beside) if is_below else str(beside)
+    program, beside = "goalport", Path(sys.executable).with_name("goalport")
+    if not shutil.which(program) and beside.exists():
+        program = os.path.relpath(beside) if beside.is_relative_to(Path.cwd()) else str(beside)
     words = [program, "connect", "claude-code"]
     if settings.workspace != Path.cwd():
         words += ["--workspace", str(settings.workspace)]
     if urlsplit(url).port != settings.port:
         words += ["--url", url]
     return shlex.join(words)
-
-
-_log = logging.getLogger(__name__)
-_SECONDS = 1.0
-_IGNORED = frozenset({"__pycache__", ".git"})
 
 
 async def watch(publisher: Publisher, interval: float = _SECONDS, tells: Callable[[], bool] = lambda: True) -> None:
@@ -212,33 +198,33 @@ async def watch(publisher: Publisher, interval: float = _SECONDS, tells: Callabl
         now = await anyio.to_thread.run_sync(_stamps, root)
         if now != seen:
             seen = now
-            await _reload(publisher, told=tells())
+            await _reload(publisher, logs=tells())
 
 
 async def obey_sighup(publisher: Publisher, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
     """Load the workspace anew at each SIGHUP, and end the server when its terminal was closed; until cancelled."""
-    terminal = Terminal()
+    closed = closed_terminal()
     with anyio.open_signal_receiver(*reload_signals()) as signals:
         task_status.started()
         async for _ in signals:
-            if terminal.is_closed:
+            if closed():
                 signal.raise_signal(signal.SIGTERM)
             elif not publisher.calls.closing.is_set():
-                await _reload(publisher, told=True)
+                await _reload(publisher, logs=True)
 
 
 async def tell_of_change(publisher: Publisher, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
     """Log once when the files of the workspace have changed since it was loaded, where nothing loads them by itself."""
     root = publisher.workspace.root
-    loaded, seen, told = publisher.workspace, await anyio.to_thread.run_sync(_stamps, root), False
+    loaded, seen, logged_it = publisher.workspace, await anyio.to_thread.run_sync(_stamps, root), False
     task_status.started()
     while True:
         await anyio.sleep(_SECONDS)
         now = await anyio.to_thread.run_sync(_stamps, root)
         if publisher.workspace is not loaded:
-            loaded, seen, told = publisher.workspace, now, False
-        elif now != seen and not told:
-            told = True
+            loaded, seen, logged_it = publisher.workspace, now, False
+        elif now != seen and not logged_it:
+            logged_it = True
             changed = min(path for path, _ in now.items() ^ seen.items())
             _log.warning(
                 "%s changed, and the server goes on with what it has loaded. Start it again, with --reload to have each"
@@ -247,39 +233,34 @@ async def tell_of_change(publisher: Publisher, *, task_status: TaskStatus[None] 
             )
 
 
-async def _reload(publisher: Publisher, *, told: bool) -> None:
+async def _reload(publisher: Publisher, *, logs: bool) -> None:
+    def load() -> tuple[Workspace, list[str]]:
+        """The workspace, loaded again, and the problems of publishing it, found on a platform of its own."""
+        workspace = load_workspace(publisher.workspace.root, fresh=True)
+        trial = AgentPlatform.from_workspace(workspace, publisher.settings)
+        return workspace, list(publish(trial, workspace, publisher.settings).problems)
+
     async with publisher.loading:
         try:
-            await _load_anew(publisher, told=told)
+            with ExitStack() as undone:
+                undone.callback(Importable.now().put_back)
+                fresh, problems = await anyio.to_thread.run_sync(load)
+                worse = [each for each in problems if each not in publisher.publication.problems]
+                if not worse:
+                    undone.pop_all()
+            if worse:
+                if logs:
+                    text = "The workspace changed and has new problems, so it is served as before:\n%s"
+                    _log.error(text, "\n".join(worse))
+                return
+            before = set(publisher.publication.tools)
+            await publisher.adopt(fresh)
+            after = set(publisher.publication.tools)
+            names = [*(f"+{name}" for name in sorted(after - before)), *(f"-{name}" for name in sorted(before - after))]
+            if logs:
+                _log.warning("Loaded the workspace anew. Tools: %s.", " ".join(names) or "the same names")
         except Exception as bug:
             logged("Loading the workspace anew", bug, tells_errors=False)
-
-
-async def _load_anew(publisher: Publisher, *, told: bool) -> None:
-    with ExitStack() as undone:
-        undone.callback(Importable.now().put_back)
-        fresh, problems = await anyio.to_thread.run_sync(_load, publisher.workspace.root, publisher.settings)
-        worse = [each for each in problems if each not in publisher.publication.problems]
-        if worse:
-            if told:
-                _log.error(
-                    "The workspace changed and has new problems, so it is served as before:\n%s", "\n".join(worse)
-                )
-            return
-        undone.pop_all()
-    before = set(publisher.publication.tools)
-    await publisher.adopt(fresh)
-    after = set(publisher.publication.tools)
-    changes = [*(f"+{name}" for name in sorted(after - before)), *(f"-{name}" for name in sorted(before - after))]
-    if told:
-        _log.warning("Loaded the workspace anew. Tools: %s.", " ".join(changes) or "the same names")
-
-
-def _load(root: Path, settings: Settings) -> tuple[Workspace, list[str]]:
-    """The workspace, loaded again, and the problems of publishing it, found on a platform of its own."""
-    fresh = load_workspace(root, fresh=True)
-    trial = AgentPlatform.from_workspace(fresh, settings)
-    return fresh, list(publish(trial, fresh, settings).problems)
 
 
 def _stamps(root: Path) -> dict[str, tuple[int, int]]:

@@ -6,22 +6,22 @@ How a worker accepts connections is in `site`, above; `cli` starts both.
 from goalport.server.workers.channel import WorkerChannel, WorkerState
 from goalport.server.workers.supervisor import (
     DRAINING,
-    Terminal,
     address_of,
     bind,
     check_workers,
+    closed_terminal,
     reload_signals,
     supervise,
 )
 
 __all__ = [
     "DRAINING",
-    "Terminal",
     "WorkerChannel",
     "WorkerState",
     "address_of",
     "bind",
     "check_workers",
+    "closed_terminal",
     "reload_signals",
     "supervise",
 ]

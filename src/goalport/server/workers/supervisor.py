@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence, Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from subprocess import DEVNULL
@@ -29,6 +29,7 @@ from goalport.base.words import counted, listed
 from goalport.server.workers.channel import LONGEST_LINE, METRICS_VARIABLE, WorkerPlace, WorkerState, write_line
 from goalport.workspace.settings import Settings
 
+DRAINING: Final = "Not ready any more; connections are refused in {:g} s (drain_seconds). A second signal ends at once."
 _INTERRUPTED: Final = 130
 """The exit code of a program that a second signal ended."""
 _KILLED: Final = 128
@@ -48,19 +49,70 @@ _PER_CORE: Final = 8
 
 def check_workers(settings: Settings) -> None:
     """Raise `SettingsError` if a server with these settings cannot have several workers."""
-    number = settings.worker_count
+    number, most = settings.worker_count, _PER_CORE * usable_cores()
     if sys.platform == "win32":
-        raise SettingsError(
-            f"workers was {number}, but several workers need Linux or macOS. Serve with --workers 1 here."
-        )
-    if number > (most := _PER_CORE * usable_cores()):
-        raise SettingsError(f"workers was {number}, and more than {most} would be in each other's way on this machine.")
-    if settings.store == "memory":
-        raise SettingsError(
+        told = f"workers was {number}, but several workers need Linux or macOS. Serve with --workers 1 here."
+    elif number > most:
+        told = f"workers was {number}, and more than {most} would be in each other's way on this machine."
+    elif settings.store == "memory":
+        told = (
             f'workers was {number} with store = "memory", so each worker would know only the processes that it runs'
             " itself: a client that asks for a result, answers a question or cancels could reach another worker. Set"
             ' store = "sqlite" (GOALPORT_STORE=sqlite), which the workers share, or serve with --workers 1.'
         )
+    else:
+        return
+    raise SettingsError(told)
+
+
+def bind(settings: Settings) -> socket.socket:
+    """A socket that listens on the host and port of the settings.
+
+    Raises `SettingsError` if that is not possible, and if others could call there while nobody is authenticated.
+    """
+    if settings.open_to_others and not settings.auth.insecure_no_auth:
+        raise SettingsError(
+            f"The host is {settings.host!r}, so other machines could call this server, and nobody would be"
+            " authenticated. Make a key for each who is to call it: goalport keys new NAME. Or, where everybody who"
+            " reaches it may do everything, say so: --insecure-no-auth (GOALPORT_AUTH__INSECURE_NO_AUTH=true, or"
+            " insecure_no_auth = true under [auth] in server/settings.toml)."
+        )
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SettingsError(
+            f"Cannot listen on {settings.host} port {settings.port}: {reason}."
+            " Choose another with --port (0 takes a free one) and --host, or stop the program that has it."
+        ) from None
+
+
+def address_of(listener: socket.socket) -> str:
+    """The URL of a server on this socket, for a client on this machine."""
+    bound: tuple[str, int] = listener.getsockname()[:2]
+    return http_url(*bound)
+
+
+def reload_signals() -> Sequence[signal.Signals]:
+    """The signals that ask for it: none on Windows, and none under `nohup`, which has a program ignore SIGHUP."""
+    if sys.platform == "win32" or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return ()
+    return (signal.SIGHUP,)
+
+
+def closed_terminal() -> Callable[[], bool]:
+    """What says whether the terminal that this program has now was closed: then SIGHUP asks for nothing else."""
+
+    def is_there() -> bool:
+        try:
+            os.close(os.open(os.ctermid(), os.O_RDWR))
+        except OSError:
+            return False
+        return True
+
+    was_there = is_there()
+    return lambda: was_there and not is_there()
 
 
 async def supervise(settings: Settings, command: Sequence[str]) -> int:
@@ -78,10 +130,9 @@ async def supervise(settings: Settings, command: Sequence[str]) -> int:
 @contextmanager
 def _metrics_folder(settings: Settings) -> Generator[str]:
     """A folder for the numbers of the workers, unless the environment names one; empty if nobody reads them."""
-    if not settings.metrics:
-        yield ""
-    elif named := os.environ.get(METRICS_VARIABLE):
-        yield named
+    named = os.environ.get(METRICS_VARIABLE, "")
+    if named or not settings.metrics:
+        yield named if settings.metrics else ""
     else:
         with TemporaryDirectory(prefix="goalport-metrics-", ignore_cleanup_errors=True) as folder:
             yield folder
@@ -106,7 +157,6 @@ class Worker:
     ready: bool = False
     open_calls: int = 0
     connections: int = 0
-    _told_to_end: bool = False
 
     @classmethod
     async def started(cls, command: Sequence[str], place: WorkerPlace) -> "Worker":
@@ -135,26 +185,6 @@ class Worker:
         responds = anyio.current_time() - self.heard_at < _HANGS_SECONDS
         return WorkerState(self.process.pid, self.ready, self.open_calls, self.connections, responds)
 
-    def send(self, message: Mapping[str, Any]) -> None:
-        write_line(self.writer, message)
-
-    def accept(self) -> None:
-        """Let it accept connections."""
-        self.accepts_since = anyio.current_time()
-        self.send({"accept": True})
-
-    def end(self) -> None:
-        """Tell it to shut down, once only: a second signal would end its calls."""
-        self.retired = True
-        if not self._told_to_end:
-            self._told_to_end = True
-            self._signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End it at once."""
-        self.retired = True
-        self._signal(signal.SIGKILL)
-
     @property
     def end_in_words(self) -> str:
         """How it ended, as the beginning of a sentence."""
@@ -162,27 +192,33 @@ class Worker:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return f"Worker {self.process.pid} {how}"
 
-    def _signal(self, number: signal.Signals) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
+        write_line(self.writer, message)
+
+    def signal(self, number: signal.Signals) -> None:
+        self.retired = True
         with suppress(ProcessLookupError):
             self.process.send_signal(number)
 
 
-@dataclass(eq=False)
 class _Supervisor:
-    settings: Settings
-    command: Sequence[str]
-    listener: socket.socket
-    metrics_folder: str = ""
-    workers: list[Worker] = field(default_factory=list[Worker])
-    exit_code: int = 0
-
-    def __post_init__(self) -> None:
-        self._patience = self.settings.shutdown_seconds + _CLOSE_SECONDS
-        address, folder = address_of(self.listener), self.metrics_folder
+    def __init__(
+        self, settings: Settings, command: Sequence[str], listener: socket.socket, metrics_folder: str
+    ) -> None:
+        self._settings, self._command, self._listener = settings, command, listener
+        self._metrics_folder = metrics_folder
+        self._patience = settings.shutdown_seconds + _CLOSE_SECONDS
         self._place = WorkerPlace(
-            -1, self.listener.fileno(), address, announces=False, patience=self._patience, metrics_folder=folder
+            -1,
+            listener.fileno(),
+            address_of(listener),
+            announces=False,
+            patience=self._patience,
+            metrics_folder=metrics_folder,
         )
-        self._terminal = Terminal()
+        self._workers: list[Worker] = []
+        self._exit_code = 0
+        self._terminal_is_closed = closed_terminal()
         self._stopping = anyio.Event()
         self._ending = False
         """Whether a signal has told the server to end."""
@@ -200,20 +236,17 @@ class _Supervisor:
                 self._services.start_soon(self._obey, signals)
                 self._services.start_soon(self._watch)
                 async with anyio.create_task_group() as self._keepers:
-                    await self._start_all()
+                    # The first worker alone makes what all share, such as keys and tables, and finds what is wrong.
+                    first = await self._start_and_keep(announces=True)
+                    if first and first.is_serving:
+                        async with anyio.create_task_group() as starting:
+                            for _ in range(self._settings.worker_count - 1):
+                                starting.start_soon(self._start_and_keep)
+                        if not self._stopping.is_set():
+                            ready = [str(each.process.pid) for each in self._workers if each.is_serving]
+                            tell(f"  {counted(len(ready), 'worker')} ready: processes {listed(ready)}")
                 self._services.cancel_scope.cancel()
-        return self.exit_code
-
-    async def _start_all(self) -> None:
-        """Start the first worker alone: it makes what all share, such as keys and tables, and finds what is wrong."""
-        first = await self._start_and_keep(announces=True)
-        if first and first.is_serving:
-            async with anyio.create_task_group() as starting:
-                for _ in range(self.settings.worker_count - 1):
-                    starting.start_soon(self._start_and_keep)
-            if not self._stopping.is_set():
-                ready = [str(each.process.pid) for each in self.workers if each.is_serving]
-                tell(f"  {counted(len(ready), 'worker')} ready: processes {listed(ready)}")
+        return self._exit_code
 
     async def _start_and_keep(self, *, announces: bool = False) -> Worker | None:
         worker = await self._start(announces=announces)
@@ -226,56 +259,55 @@ class _Supervisor:
 
         With another problem than the `known` ones, it does not accept connections.
         """
-        place = replace(self._place, announces=announces)
         while not self._stopping.is_set():
             try:
-                worker = await Worker.started(self.command, place)
+                worker = await Worker.started(self._command, replace(self._place, announces=announces))
             except OSError as error:  # the machine has no memory or no process ids left
-                words, seconds = error.strerror, _LONGEST_PAUSE
-                tell(f"error: No worker can be started ({words}); the next attempt is in {seconds:g} s.")
-                await self._sleep(_LONGEST_PAUSE)
+                seconds = _LONGEST_PAUSE
+                tell(f"error: No worker can be started ({error.strerror}); the next attempt is in {seconds:g} s.")
+                await self._sleep(seconds)
                 continue
-            self.workers.append(worker)
+            self._workers.append(worker)
             self._services.start_soon(self._follow, worker, known)
-            if self.exit_code == _INTERRUPTED:  # it was still being made when a second signal ended the others
-                worker.kill()
-            elif self._stopping.is_set():
-                worker.end()
+            if self._stopping.is_set():  # it was still being made when a signal, or a second one, ended the others
+                worker.signal(signal.SIGKILL if self._exit_code == _INTERRUPTED else signal.SIGTERM)
             await worker.settled.wait()
             return worker
         return None
 
     async def _follow(self, worker: Worker, known: AbstractSet[str] | None) -> None:
         """Listen to a worker until it has ended; what was counted stays, what was open and connected does not."""
+
+        async def listen() -> None:
+            with suppress(ConnectionError):
+                while line := await worker.reader.readline():
+                    worker.heard_at = anyio.current_time()
+                    self._take(worker, json.loads(line), known)
+
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._listen, worker, known)
+            tasks.start_soon(listen)
             await worker.process.wait()
             tasks.cancel_scope.cancel()
         worker.writer.close()
         worker.ended.set()
         worker.settled.set()
         self._tell_states()
-        if self.metrics_folder:
+        if self._metrics_folder:
             from prometheus_client.multiprocess import mark_process_dead  # pyright: ignore[reportUnknownVariableType]
 
-            mark_process_dead(worker.process.pid, self.metrics_folder)
-
-    async def _listen(self, worker: Worker, known: AbstractSet[str] | None) -> None:
-        with suppress(ConnectionError):
-            while line := await worker.reader.readline():
-                worker.heard_at = anyio.current_time()
-                self._take(worker, json.loads(line), known)
+            mark_process_dead(worker.process.pid, self._metrics_folder)
 
     def _take(self, worker: Worker, said: Mapping[str, Any], known: AbstractSet[str] | None) -> None:
         """Take what a worker says."""
         if "problems" in said:
             worker.problems, worker.ready = frozenset[str](said["problems"]), True
             if known is None or worker.problems <= known:
-                worker.accept()
+                worker.accepts_since = anyio.current_time()
+                worker.send({"accept": True})
             self._tell_states()
             worker.settled.set()
         elif "tell" in said:
-            for each in self.workers:
+            for each in self._workers:
                 if each is not worker:
                     each.send({"told": said["tell"]})
         else:
@@ -287,16 +319,16 @@ class _Supervisor:
         early = 0
         while True:
             await worker.ended.wait()
-            self.workers.remove(worker)
+            self._workers.remove(worker)
             if worker.retired:
                 return
-            some_serve = any(each.is_serving for each in self.workers)
-            if worker.accepts_since is None and not some_serve and (early > 1 or not self.workers):
+            some_serve = any(each.is_serving for each in self._workers)
+            if worker.accepts_since is None and not some_serve and (early > 1 or not self._workers):
                 # It has said why, unless it was killed.
                 code = worker.process.returncode or 0
                 if code < 0:
                     tell(f"error: {worker.end_in_words} before it was ready.")
-                self.exit_code = code if code >= 0 else _KILLED - code
+                self._exit_code = code if code >= 0 else _KILLED - code
                 self._stop()
                 return
             is_early = worker.accepts_since is None or anyio.current_time() - worker.accepts_since < _EARLY_SECONDS
@@ -321,13 +353,10 @@ class _Supervisor:
         hanging = set[Worker]()
         while True:
             await anyio.sleep(_WATCH_SECONDS)
-            serving = [each for each in self.workers if each.is_serving]
+            serving = [each for each in self._workers if each.is_serving]
             now = {each for each in serving if not each.state.responds}
-            then = (
-                "no other does either, so requests wait"
-                if len(now) == len(serving)
-                else "new connections go to the others"
-            )
+            all_hang = len(now) == len(serving)
+            then = "no other does either, so requests wait" if all_hang else "new connections go to the others"
             for each in now - hanging:
                 tell(f"error: Worker {each.process.pid} does not respond; {then}.")
             for each in hanging - now:
@@ -337,28 +366,28 @@ class _Supervisor:
             self._tell_states()
 
     def _tell_states(self) -> None:
-        states = [each.state for each in self.workers if each.is_serving]
+        states = [each.state for each in self._workers if each.is_serving]
         if self._draining:
             states = [each._replace(ready=False) for each in states]
         if states != self._told_states:
             self._told_states = states
-            for each in self.workers:
+            for each in self._workers:
                 each.send({"workers": states})
 
     async def _obey(self, signals: AsyncIterator[signal.Signals]) -> None:
         async for number in signals:
-            if number is signal.SIGHUP and not self._terminal.is_closed:
+            if number is signal.SIGHUP and not self._terminal_is_closed():
                 if not self._ending:
                     self._keepers.start_soon(self._replace)
             elif not self._ending:
                 self._ending = True
-                self._services.start_soon(self._drain, self.settings.drain_seconds * (number is signal.SIGTERM))
+                self._services.start_soon(self._drain, self._settings.drain_seconds * (number is signal.SIGTERM))
             else:
                 self._stop()
                 tell("Ended at once by a second signal.")
-                self.exit_code = _INTERRUPTED
-                for each in self.workers:
-                    each.kill()
+                self._exit_code = _INTERRUPTED
+                for each in self._workers:
+                    each.signal(signal.SIGKILL)
 
     async def _drain(self, seconds: float) -> None:
         """Have no worker be ready for so long, while connections are still accepted; then stop."""
@@ -373,18 +402,19 @@ class _Supervisor:
         """Let every worker shut down."""
         if not self._stopping.is_set():
             self._stopping.set()
-            self.listener.close()
-            for each in self.workers:
+            self._listener.close()
+            for each in self._workers:
                 self._services.start_soon(self._end, each)
 
     async def _end(self, worker: Worker) -> None:
         """Let a worker shut down, and kill it if it takes too long."""
-        worker.end()
+        if not worker.retired:  # a second signal would end its calls
+            worker.signal(signal.SIGTERM)
         with anyio.move_on_after(self._patience):
             await worker.ended.wait()
             return
         tell(f"error: Worker {worker.process.pid} did not shut down within {self._patience:g} s, so it is killed.")
-        worker.kill()
+        worker.signal(signal.SIGKILL)
 
     async def _replace(self) -> None:
         """Replace the workers one after the other.
@@ -392,14 +422,14 @@ class _Supervisor:
         If a new one does not get ready, or cannot load what the earlier ones have loaded, those stay.
         """
         async with self._replacing:
-            serving = [each for each in self.workers if each.is_serving]
+            serving = [each for each in self._workers if each.is_serving]
             known = frozenset(problem for each in serving for problem in each.problems)
             for number, old in enumerate(serving):
                 new = await self._start(announces=number == 0, known=known)
                 if new is None:
                     return
                 if new.accepts_since is None:
-                    self.workers.remove(new)
+                    self._workers.remove(new)
                     if new.ended.is_set():
                         why = f"{new.end_in_words} before it was ready; the earlier workers go on."
                     else:
@@ -413,64 +443,3 @@ class _Supervisor:
                 await self._end(new if old.ended.is_set() else old)  # or another one has replaced it
             if not self._stopping.is_set():
                 tell("  The workers are replaced.")
-
-
-def reload_signals() -> Sequence[signal.Signals]:
-    """The signals that ask for it: none on Windows, and none under `nohup`, which has a program ignore SIGHUP."""
-    if sys.platform == "win32" or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        return ()
-    return (signal.SIGHUP,)
-
-
-class Terminal:
-    """The terminal that this program has when it starts, if it has one."""
-
-    def __init__(self) -> None:
-        self._was_there = _is_there()
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it was there and is not any more: then SIGHUP says so, and asks for nothing else."""
-        return self._was_there and not _is_there()
-
-
-def _is_there() -> bool:
-    try:
-        os.close(os.open(os.ctermid(), os.O_RDWR))
-    except OSError:
-        return False
-    return True
-
-
-DRAINING: Final = "Not ready any more; connections are refused in {:g} s (drain_seconds). A second signal ends at once."
-
-_OPEN: Final = (
-    "The host is {!r}, so other machines could call this server, and nobody would be authenticated. Make a key for each"
-    " who is to call it: goalport keys new NAME. Or, where everybody who reaches it may do everything, say so:"
-    " --insecure-no-auth (GOALPORT_AUTH__INSECURE_NO_AUTH=true, or insecure_no_auth = true under [auth] in"
-    " server/settings.toml)."
-)
-
-
-def bind(settings: Settings) -> socket.socket:
-    """A socket that listens on the host and port of the settings.
-
-    Raises `SettingsError` if that is not possible, and if others could call there while nobody is authenticated.
-    """
-    if settings.open_to_others and not settings.auth.insecure_no_auth:
-        raise SettingsError(_OPEN.format(settings.host))
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise SettingsError(
-            f"Cannot listen on {settings.host} port {settings.port}: {reason}."
-            " Choose another with --port (0 takes a free one) and --host, or stop the program that has it."
-        ) from None
-
-
-def address_of(listener: socket.socket) -> str:
-    """The URL of a server on this socket, for a client on this machine."""
-    bound: tuple[str, int] = listener.getsockname()[:2]
-    return http_url(*bound)
