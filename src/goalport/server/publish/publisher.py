@@ -181,6 +181,17 @@ async def start_goal(
     return await publisher.limits.started(caller, start)
 
 
+async def answer_question(
+    publisher: Publisher, caller: Caller, question: Question, response: object = None, *, declined: str = ""
+) -> None:
+    """Answer a question of a process, or decline it with a reason, which the audit log tells of.
+
+    Raises `AlreadyAnswered`, `StoreError`, and `BadInput` for another answer than was asked for.
+    """
+    await publisher.platform.answer(question.process_id, question.id, response, declined=declined)
+    publisher.audit_trail.answered(caller, question, response, declined=bool(declined))
+
+
 @asynccontextmanager
 async def admitted_turn(
     publisher: Publisher, call: Call, begin: Callable[[], Awaitable[Turn]], *, begins: bool = True

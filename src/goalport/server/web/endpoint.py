@@ -6,10 +6,20 @@ keeps proxies from closing a stream in which nothing happens. Only this module o
 bug becomes a response with status 500 and a line of the log. Above: the handlers.
 """
 
+import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Generator, Mapping
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Generator,
+    Mapping,
+)
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, TypeVar, cast
@@ -20,6 +30,7 @@ from pydantic_core import from_json
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from goalport.base.caller import Caller
@@ -31,8 +42,19 @@ from goalport.server.publish.calls import Call, logged, unavailable_words
 from goalport.server.publish.limits import LimitReached, Limits
 from goalport.server.publish.publication import Scopes
 from goalport.server.publish.publisher import Publisher
-from goalport.server.web.problems import Problem, invalid, limit_reached, mistakes, unavailable
+from goalport.server.web.problems import Problem, invalid, unavailable
 from goalport.workspace.settings import Settings
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+Handler = Callable[[Request], Awaitable[Response]]
+_CALL: Final = "goalport.call"
+_STATUSES: Final[Mapping[int, str]] = {
+    HTTPStatus.INTERNAL_SERVER_ERROR: "error",
+    HTTPStatus.SERVICE_UNAVAILABLE: "unavailable",
+}
+"""How calls end by the status of their response, where that is no refusal."""
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class OpenStreams:
@@ -62,28 +84,7 @@ class OpenStreams:
 
 
 class EventStream(EventSourceResponse):
-    """A response of events, with a comment every `beat` seconds; `counted` is closed when it has been sent."""
-
-    def __init__(
-        self,
-        events: AsyncIterator[ServerSentEvent],
-        beat: float,
-        counted: ExitStack,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(events, headers=headers, ping=beat, ping_message_factory=_heartbeat, sep="\n")  # pyright: ignore[reportUnknownMemberType]
-        self._counted = counted
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._counted:
-            await super().__call__(scope, receive, send)
-
-
-class AnswerStream(EventStream):
-    """A stream that is the answer to a call: the call is open until it has been sent, and a shutdown waits for it.
-
-    `place` is left when it has been sent.
-    """
+    """A response of events, with a comment every `beat` seconds; `place` is left when it has been sent."""
 
     def __init__(
         self,
@@ -92,12 +93,16 @@ class AnswerStream(EventStream):
         place: AsyncExitStack,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(events, beat, ExitStack(), headers)
+        super().__init__(events, headers=headers, ping=beat, ping_message_factory=_heartbeat, sep="\n")  # pyright: ignore[reportUnknownMemberType]
         self._place = place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._place:
             await super().__call__(scope, receive, send)
+
+
+class AnswerStream(EventStream):
+    """A stream that is the answer to a call: the call is open until it has been sent, and a shutdown waits for it."""
 
 
 def _heartbeat() -> ServerSentEvent:
@@ -114,37 +119,34 @@ async def admitted(limits: Limits, request: Request, *, begins: bool) -> AsyncGe
     place = await limits.admit(current_caller(), begins=begins)
     try:
         if not place.held:
-            async with anyio.create_task_group() as tasks:
-
-                async def cancel_when_left() -> None:
-                    await client_left(request)
-                    tasks.cancel_scope.cancel()
-
-                tasks.start_soon(cancel_when_left)
-                await place.wait()
-                tasks.cancel_scope.cancel()
-            if not place.held:
-                raise ClientDisconnect
+            await while_client_stays(request, place.wait())
         yield
     finally:
         place.leave()
+
+
+async def while_client_stays(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of work, which is cancelled if the client of a request leaves; its body has to be read before.
+
+    Raises `ClientDisconnect`.
+    """
+    working, leaving = asyncio.create_task(work), asyncio.create_task(client_left(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        leaving.cancel()
+        if working.cancel():
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait((working,))
 
 
 async def client_left(request: Request) -> None:
     """Wait until the client of a request has left. Its body has to be read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-_CALL: Final = "goalport.call"
-_STATUSES: Final[Mapping[int, str]] = {
-    HTTPStatus.INTERNAL_SERVER_ERROR: "error",
-    HTTPStatus.SERVICE_UNAVAILABLE: "unavailable",
-}
-"""How calls end by the status of their response, where that is no refusal."""
-_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-T = TypeVar("T", bound=BaseModel)
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,14 @@ class HttpDoor:
             words = access.refusal(needed)
             headers = access.challenges.at(self.path).for_scopes(needed, words)
             raise Problem(HTTPStatus.FORBIDDEN, "insufficient-scope", words, headers, scopes=sorted(needed))
+
+    def route(self, path: str, /, **handlers: Handler) -> Route:
+        """A path, and what answers its methods, each of which needs the base scope."""
+        return Route(path, Endpoint(self, path, **handlers))
+
+    def start_route(self, path: str, /, **handlers: Handler) -> Route:
+        """A path where something named in the body is started by POST, which says what scopes that needs."""
+        return Route(path, StartEndpoint(self, path, **handlers))
 
 
 class Endpoint:
@@ -211,17 +221,19 @@ class Endpoint:
         await response(scope, request.receive, send)
 
     async def _handled(self, request: Request) -> Response:
-        handler = self._handlers.get("GET" if request.method == "HEAD" else request.method)
-        if handler is None:
-            return self._without_handler(request)
+        method, handlers = request.method, self._handlers
+        handler = handlers.get("GET" if method == "HEAD" else method)
         try:
-            if request.method not in self.checked_by_handler:
-                self._door.require(self._door.access.base)
-            return await handler(request)
+            if handler is not None:
+                if method not in self.checked_by_handler:
+                    self._door.require(self._door.access.base)
+                return await handler(request)
         except BadInput as error:
-            raise mistakes(error) from None
+            raise invalid(error.problems, str(error)) from None
         except LimitReached as error:
-            raise limit_reached(error) from None
+            after = {"Retry-After": str(error.retry_seconds)}
+            status = HTTPStatus.TOO_MANY_REQUESTS
+            raise Problem(status, "limit-reached", str(error), after, limit=error.kind) from None
         except (HandedOver, StoreError, Unreadable) as error:
             raise unavailable(unavailable_words(error)) from None
         except ClientDisconnect:
@@ -230,18 +242,16 @@ class Endpoint:
         except Problem:
             raise
         except Exception as bug:
-            what = f"{request.method} {request.url.path}"
-            words = logged(what, bug, tells_errors=self._door.publisher.settings.show_errors)
+            what, tells = f"{method} {request.url.path}", self._door.publisher.settings.show_errors
+            words = logged(what, bug, tells_errors=tells)
             raise Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "bug", words) from None
-
-    def _without_handler(self, request: Request) -> Response:
-        if not self._handlers:
+        if not handlers:
             detail = f"There is nothing here. {self._door.here.format(root=root_of(request))}"
             raise Problem(HTTPStatus.NOT_FOUND, "unknown-path", detail)
-        allowed = ", ".join([*self._handlers, *(["HEAD"] if "GET" in self._handlers else []), "OPTIONS"])
-        if request.method == "OPTIONS":
+        allowed = ", ".join([*handlers, *(["HEAD"] if "GET" in handlers else []), "OPTIONS"])
+        if method == "OPTIONS":
             return Response(status_code=HTTPStatus.NO_CONTENT, headers={"Allow": allowed})
-        detail = f"Expected one of the methods {allowed}, but got {request.method}."
+        detail = f"Expected one of the methods {allowed}, but got {method}."
         raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, "wrong-method", detail, {"Allow": allowed})
 
 
@@ -282,7 +292,7 @@ def root_of(request: Request) -> str:
     return str(request.scope.get("root_path", "")).rstrip("/")
 
 
-def read(kind: type[T], value: Mapping[str, Any]) -> T:
+def read(kind: type[M], value: Mapping[str, Any]) -> M:
     """The parameters of a request. Raises `Problem` with an entry for each field that is wrong."""
     try:
         return kind.model_validate(value)

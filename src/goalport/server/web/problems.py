@@ -9,10 +9,8 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse
 
-from goalport.base.errors import BadInput
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned
-from goalport.server.publish.limits import LimitReached
 
 MEDIA_TYPE: Final = "application/problem+json"
 _RETRY_SECONDS: Final = 5
@@ -62,17 +60,6 @@ def invalid(problems: Iterable[str], detail: str, *, within: str = "") -> Proble
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-value", detail, errors=errors)
 
 
-def mistakes(error: BadInput) -> Problem:
-    """The refusal of what the caller did wrong."""
-    return invalid(error.problems, str(error))
-
-
 def unavailable(detail: str, status: HTTPStatus = HTTPStatus.SERVICE_UNAVAILABLE) -> Problem:
     """The refusal of what may succeed a little later."""
     return Problem(status, "unavailable", detail, {"Retry-After": str(_RETRY_SECONDS)})
-
-
-def limit_reached(error: LimitReached) -> Problem:
-    """The refusal of a request whose caller has reached a limit, with the seconds after which it may try again."""
-    after = {"Retry-After": str(error.retry_seconds)}
-    return Problem(HTTPStatus.TOO_MANY_REQUESTS, "limit-reached", str(error), after, limit=error.kind)

@@ -1,13 +1,11 @@
 """The AG-UI door (`site.app.Door`): its paths, and how front ends find them.
 
 It neither listens nor mounts its routes; `site` does. The handlers, and with them the types of the protocol, are
-imported with the first request, because importing them takes long. Below: `runs`.
+imported with the first request, because importing them takes long. Below: `handlers`.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
-from http import HTTPStatus
-from typing import Final
+from typing import Final, Literal
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,7 +13,7 @@ from starlette.routing import Route
 
 from goalport.server.auth import Access
 from goalport.server.publish.publisher import Publisher
-from goalport.server.web.endpoint import Endpoint, HttpDoor, OpenStreams, StartEndpoint
+from goalport.server.web.endpoint import Handler, HttpDoor, OpenStreams
 from goalport.server.web.problems import problem
 
 AGENTS: Final = "/agui"
@@ -26,42 +24,26 @@ class AguiDoor:
 
     exposed_headers: Sequence[str] = ("Retry-After",)
     """The response headers that a web page needs as a client."""
+    refusal = staticmethod(problem)
+    """A refusal by the site, as problem details."""
 
     def __init__(self, publisher: Publisher, access: Access) -> None:
-        door = self._door = HttpDoor("agui", AGENTS, publisher, access)
-        self._streams = OpenStreams(publisher.settings)
-        one = f"{AGENTS}/{{name}}"
+        door, streams = HttpDoor("agui", AGENTS, publisher, access), OpenStreams(publisher.settings)
+
+        def by(name: Literal["list", "show", "run"]) -> Handler:
+            async def answer(request: Request) -> Response:
+                from goalport.server.doors.agui.handlers import RunHandlers
+
+                handler: Handler = getattr(RunHandlers(door, streams), name)
+                return await handler(request)
+
+            return answer
+
         self.routes: Sequence[Route] = [
-            Route(AGENTS, Endpoint(door, AGENTS, GET=self._list)),
-            Route(one, StartEndpoint(door, one, GET=self._show, POST=self._run)),
+            door.route(AGENTS, GET=by("list")),
+            door.start_route(f"{AGENTS}/{{name}}", GET=by("show"), POST=by("run")),
         ]
 
     def report(self, address: str) -> Iterator[str]:
         """How clients connect, in lines; `address` is the URL of the server."""
         yield f"AG-UI: {address}{AGENTS}/NAME (listed at {address}{AGENTS})"
-
-    def refusal(self, status: HTTPStatus, kind: str, detail: str, /) -> Response:
-        """A refusal by the site, as problem details."""
-        return problem(status, kind, detail)
-
-    def running(self) -> AbstractAsyncContextManager[None]:
-        """A context that does nothing: a request needs nothing beside the platform."""
-        return nullcontext()
-
-    def close(self) -> None:
-        """Do nothing: a stream ends with its run, with the platform or with the listener."""
-
-    async def _list(self, request: Request) -> Response:
-        from goalport.server.doors.agui.handlers import RunHandlers
-
-        return await RunHandlers(self._door, self._streams).list(request)
-
-    async def _show(self, request: Request) -> Response:
-        from goalport.server.doors.agui.handlers import RunHandlers
-
-        return await RunHandlers(self._door, self._streams).show(request)
-
-    async def _run(self, request: Request) -> Response:
-        from goalport.server.doors.agui.handlers import RunHandlers
-
-        return await RunHandlers(self._door, self._streams).run(request)

@@ -114,26 +114,20 @@ def _as_stored(given: Sequence[Message], entries: Sequence[ConversationMessage])
     return [replies.get(each.id, message) for each, message in spoken if message is not None]
 
 
-def _said(message: Message, place: str) -> ChatMessage | None:
+def _said(message: Message, place: str = "messages") -> ChatMessage | None:
+    """What a person or the chatbot says in a message; None: it is about a call of a tool, or tells of reasoning."""
     match message:
-        case UserMessage(content=content):
-            return _spoken(content, place)
+        case UserMessage(content=str(text)):
+            return Said(text)
+        case UserMessage(content=parts):
+            texts = [each.text for each in parts if isinstance(each, TextPart)]
+            shown = [(number, each) for number, each in enumerate(parts) if not isinstance(each, TextPart | str)]
+            images = (_image(each, f"{place}.content[{number}]") for number, each in shown)
+            return Said("\n".join(texts), tuple(images))
         case AssistantMessage(content=content) if content:
             return Reply(content)
         case _:
             return None
-
-
-def _spoken(content: str | list[ContentPart], place: str) -> Said:
-    if isinstance(content, str):
-        return Said(content)
-    texts = [each.text for each in content if isinstance(each, TextPart)]
-    images = [
-        _image(each, f"{place}.content[{number}]")
-        for number, each in enumerate(content)
-        if not isinstance(each, TextPart)
-    ]
-    return Said("\n".join(texts), tuple(images))
 
 
 def _image(part: ContentPart, place: str) -> Image:
@@ -158,10 +152,10 @@ def instructions(given: Sequence[Message]) -> str:
 def last_text(given: Sequence[Message]) -> str:
     """What a person said last. Raises `BadInput` if nobody has said anything in words."""
     message = next((each for each in reversed(given) if isinstance(each, UserMessage)), None)
-    text = _spoken(message.content, "messages").content if message is not None else ""
-    if not text.strip():
+    said = None if message is None else _said(message)
+    if said is None or not said.content.strip():
         raise BadInput("Expected a message of the user with a text, but there is none.")
-    return text
+    return said.content
 
 
 def merged(given: Sequence[Message], entries: Sequence[ConversationMessage]) -> list[Message]:
@@ -170,29 +164,28 @@ def merged(given: Sequence[Message], entries: Sequence[ConversationMessage]) -> 
     What it has and the conversation has not, since it was edited or said elsewhere, is left out.
     """
     whole: list[Message] = []
+    spoken = [_said(each) for each in given]
+
+    def made(begin: int, end: int) -> list[Message]:
+        return [given[at] for at in range(begin, end) if spoken[at] is None]
+
+    def says(at: int, entry: ConversationMessage) -> bool:
+        message = spoken[at]
+        return message is not None and bool(compare([entry], [message]).after)
+
     place = 0
     for each in entries:
         if each.role == "system":
             continue
-        found = next((at for at in range(place, len(given)) if _is(given[at], each)), None)
+        known = (at for at in range(place, len(given)) if spoken[at] is not None)
+        found = next((at for at in known if given[at].id == each.id or says(at, each)), None)
         if found is None:
             whole.extend(_shown(each))
             continue
-        whole += [other for other in given[place:found] if _said(other, "") is None]
         # Of a reply whose stream was cut, the front end has a part.
-        whole.extend([given[found]] if _says(given[found], each) else _shown(each))
+        whole += [*made(place, found), *([given[found]] if says(found, each) else _shown(each))]
         place = found + 1
-    return whole + [other for other in given[place:] if _said(other, "") is None]
-
-
-def _is(given: Message, entry: ConversationMessage) -> bool:
-    message = _said(given, "")
-    return message is not None and (given.id == entry.id or _says(given, entry))
-
-
-def _says(given: Message, entry: ConversationMessage) -> bool:
-    message = _said(given, "")
-    return message is not None and bool(compare([entry], [message]).after)
+    return whole + made(place, len(given))
 
 
 def _shown(entry: ConversationMessage) -> Iterator[Message]:
@@ -200,16 +193,10 @@ def _shown(entry: ConversationMessage) -> Iterator[Message]:
     if isinstance(message, Reply):
         yield AssistantMessage(id=entry.id, content=message.content)
     elif isinstance(message, Said):
-        yield UserMessage(id=entry.id, name=entry.name or None, content=_content(message))
-
-
-def _content(message: Said) -> str | list[ContentPart]:
-    if not message.images:
-        return message.content
-    sources = [
-        DataSource(value=base64.b64encode(each.data).decode(), mime_type=each.media_type) for each in message.images
-    ]
-    return [TextPart(text=message.content), *(ImagePart(source=each) for each in sources)]
+        images = ((base64.b64encode(each.data).decode(), each.media_type) for each in message.images)
+        parts: list[ContentPart] = [ImagePart(source=DataSource(value=data, mime_type=kind)) for data, kind in images]
+        content = [TextPart(text=message.content), *parts] if parts else message.content
+        yield UserMessage(id=entry.id, name=entry.name or None, content=content)
 
 
 STATE: Final = "goalport"
@@ -249,15 +236,11 @@ def member_of(state: object, *path: str) -> object:
     return value
 
 
-_NO_RESULT: Final = "The call gave no result: the run has ended."
-
-
 @dataclass(slots=True)
 class _Streamed:
     """A message whose pieces come one after another."""
 
     text: str = ""
-    is_open: bool = False
     reasoning: list[ReasoningMessage] = field(default_factory=list[ReasoningMessage])
     reasons: bool = False
     """Whether a message of reasoning is open."""
@@ -295,124 +278,101 @@ class RunEvents:
     def of(self, event: Event) -> Iterator[BaseEvent]:
         """The events that tell of an event of a process; none for one that a front end does not need."""
         match event:
-            case MessageDelta():
-                yield from self._piece(event)
+            case MessageDelta() if event.text:
+                yield from self._piece(event, self._streamed.setdefault(event.message_id, _Streamed()))
             case MessageSent():
-                yield from self._sent(event)
-            case ActionStarted():
-                yield from self._started(event)
-            case ActionFinished():
-                yield from self._finished(event)
-            case ToolCalled():
-                yield from self._called(event)
-            case ToolReturned():
-                yield from self._returned(event)
+                yield from self._sent(event, self._streamed.pop(event.message_id, _Streamed()))
+            case ActionStarted() | ActionFinished() | ToolCalled() | ToolReturned():
+                yield from self._work(event)
             case PlanFormulated(goal=goal, steps=steps):
                 yield from self._state.change("plan", {"goal": goal, "steps": [*steps]})
             case ProgressUpdated(message=message):
-                yield _custom("progress", {"message": message})
+                yield _custom("progress", message=message)
             case SourcesShown():
-                value = {"reference": event.reference, "query": event.query, "sources": [*map(dict, event.sources)]}
-                yield _custom("sources", value)
+                sources = [*map(dict, event.sources)]
+                yield _custom("sources", reference=event.reference, query=event.query, sources=sources)
             case ConversationCompacted():
-                before, after = event.tokens_before, event.tokens_after
-                value = {"what": event.what, "messages": event.messages, "tokensBefore": before, "tokensAfter": after}
-                yield _custom("compacted", value)
+                tokens = {"tokensBefore": event.tokens_before, "tokensAfter": event.tokens_after}
+                yield _custom("compacted", what=event.what, messages=event.messages, **tokens)
             case ModelReplied(model=model):
                 self._tokens[model, "in"] += event.input_tokens
                 self._tokens[model, "out"] += event.output_tokens
             case _:
                 pass
 
+    def _work(self, event: ActionStarted | ActionFinished | ToolCalled | ToolReturned) -> Iterator[BaseEvent]:
+        match event:
+            case ActionStarted(action=name):
+                # An action that its process has twice at once, or a child process too, is another step by name.
+                if name in self._steps.values():
+                    name = f"{name} ({event.process_id} {event.number})"
+                if name not in self._steps.values():
+                    self._steps[event.process_id, event.number] = name
+                    yield StepStartedEvent(step_name=name)
+            case ActionFinished():
+                if (name := self._steps.pop((event.process_id, event.number), None)) is not None:
+                    yield StepFinishedEvent(step_name=name)
+            case ToolCalled():
+                if event.tool in self._elsewhere:
+                    return
+                # Some providers give the calls of each reply the same ids; a front end has those of a conversation.
+                call_id = f"{event.call_id or event.tool}-{round(event.at.timestamp() * 1_000_000):x}"
+                self._calls[event.process_id, event.call_id] = call_id
+                yield from self.call(call_id, event.tool, event.arguments)
+            case ToolReturned():
+                if (call_id := self._calls.pop((event.process_id, event.call_id), None)) is not None:
+                    yield self._result(call_id, event.result, is_error=event.is_error)
+
+    def call(self, call_id: str, tool: str, arguments: str) -> Iterator[BaseEvent]:
+        """The events of a call of a tool."""
+        function = FunctionCall(name=tool, arguments=arguments)
+        self.messages.append(AssistantMessage(id=call_id, tool_calls=[ToolCall(id=call_id, function=function)]))
+        yield ToolCallStartEvent(tool_call_id=call_id, tool_call_name=tool)
+        yield ToolCallArgsEvent(tool_call_id=call_id, delta=arguments)
+        yield ToolCallEndEvent(tool_call_id=call_id)
+
     def close(self) -> Iterator[BaseEvent]:
         """Close what is open, since the run ends."""
         for message_id, streamed in self._streamed.items():
-            yield from self._end_reasoning(message_id, streamed)
-            if streamed.is_open:
+            yield from _end_reasoning(streamed)
+            if streamed.text:
                 self.withdrawn = True
-                yield from self._end_text(message_id, streamed)
+                yield TextMessageEndEvent(message_id=message_id)
+        self._streamed.clear()
         for call_id in self._calls.values():
-            yield self._result(call_id, _NO_RESULT, is_error=True)
+            yield self._result(call_id, "The call gave no result: the run has ended.", is_error=True)
         self._calls.clear()
         yield from (StepFinishedEvent(step_name=name) for name in self._steps.values())
         self._steps.clear()
 
-    def _piece(self, piece: MessageDelta) -> Iterator[BaseEvent]:
-        if not piece.text:
-            return
-        streamed = self._streamed.setdefault(piece.message_id, _Streamed())
+    def _piece(self, piece: MessageDelta, streamed: _Streamed) -> Iterator[BaseEvent]:
         if piece.thinking:
-            yield from self._reasoned(piece, streamed)
+            if not streamed.reasons:
+                streamed.reasons = True
+                span = f"{piece.message_id}-reasoning-{len(streamed.reasoning) + 1}"
+                streamed.reasoning.append(ReasoningMessage(id=span, content=""))
+                yield ReasoningStartEvent(message_id=span)
+                yield ReasoningMessageStartEvent(message_id=span, role="reasoning")
+            message = streamed.reasoning[-1]
+            message.content += piece.text
+            yield ReasoningMessageContentEvent(message_id=message.id, delta=piece.text)
             return
-        yield from self._end_reasoning(piece.message_id, streamed)
-        if not streamed.is_open:
-            streamed.is_open = True
+        yield from _end_reasoning(streamed)
+        if not streamed.text:
             yield TextMessageStartEvent(message_id=piece.message_id, role="assistant")
         streamed.text += piece.text
         yield TextMessageContentEvent(message_id=piece.message_id, delta=piece.text)
 
-    def _sent(self, sent: MessageSent) -> Iterator[BaseEvent]:
-        streamed = self._streamed.pop(sent.message_id, _Streamed())
-        yield from self._end_reasoning(sent.message_id, streamed)
-        if not streamed.text:
+    def _sent(self, sent: MessageSent, streamed: _Streamed) -> Iterator[BaseEvent]:
+        yield from _end_reasoning(streamed)
+        if streamed.text:
+            self.withdrawn = self.withdrawn or streamed.text != sent.text
+        else:
             yield TextMessageStartEvent(message_id=sent.message_id, role="assistant")
             if sent.text:
                 yield TextMessageContentEvent(message_id=sent.message_id, delta=sent.text)
-            yield TextMessageEndEvent(message_id=sent.message_id)
-        else:
-            self.withdrawn = self.withdrawn or streamed.text != sent.text
-            yield from self._end_text(sent.message_id, streamed)
+        yield TextMessageEndEvent(message_id=sent.message_id)
         self.messages += [*streamed.reasoning, AssistantMessage(id=sent.message_id, content=sent.text)]
-
-    def _end_text(self, message_id: str, streamed: _Streamed) -> Iterator[BaseEvent]:
-        if streamed.is_open:
-            streamed.is_open = False
-            yield TextMessageEndEvent(message_id=message_id)
-
-    def _reasoned(self, piece: MessageDelta, streamed: _Streamed) -> Iterator[BaseEvent]:
-        if not streamed.reasons:
-            streamed.reasons = True
-            span = f"{piece.message_id}-reasoning-{len(streamed.reasoning) + 1}"
-            streamed.reasoning.append(ReasoningMessage(id=span, content=""))
-            yield ReasoningStartEvent(message_id=span)
-            yield ReasoningMessageStartEvent(message_id=span, role="reasoning")
-        message = streamed.reasoning[-1]
-        message.content += piece.text
-        yield ReasoningMessageContentEvent(message_id=message.id, delta=piece.text)
-
-    def _end_reasoning(self, message_id: str, streamed: _Streamed) -> Iterator[BaseEvent]:
-        if streamed.reasons:
-            streamed.reasons = False
-            yield ReasoningMessageEndEvent(message_id=streamed.reasoning[-1].id)
-            yield ReasoningEndEvent(message_id=streamed.reasoning[-1].id)
-
-    def _started(self, event: ActionStarted) -> Iterator[BaseEvent]:
-        # An action that its process has twice at once, or a child process too, is another step with another name.
-        running = [*self._steps.values()]
-        name = event.action if event.action not in running else f"{event.action} ({event.process_id} {event.number})"
-        if name not in running:
-            self._steps[event.process_id, event.number] = name
-            yield StepStartedEvent(step_name=name)
-
-    def _finished(self, event: ActionFinished) -> Iterator[BaseEvent]:
-        if (name := self._steps.pop((event.process_id, event.number), None)) is not None:
-            yield StepFinishedEvent(step_name=name)
-
-    def _called(self, event: ToolCalled) -> Iterator[BaseEvent]:
-        if event.tool in self._elsewhere:
-            return
-        # Some providers give the calls of each reply the same ids; a front end has those of a whole conversation.
-        call_id = f"{event.call_id or event.tool}-{round(event.at.timestamp() * 1_000_000):x}"
-        self._calls[event.process_id, event.call_id] = call_id
-        function = FunctionCall(name=event.tool, arguments=event.arguments)
-        self.messages.append(AssistantMessage(id=call_id, tool_calls=[ToolCall(id=call_id, function=function)]))
-        yield ToolCallStartEvent(tool_call_id=call_id, tool_call_name=event.tool)
-        yield ToolCallArgsEvent(tool_call_id=call_id, delta=event.arguments)
-        yield ToolCallEndEvent(tool_call_id=call_id)
-
-    def _returned(self, event: ToolReturned) -> Iterator[BaseEvent]:
-        if (call_id := self._calls.pop((event.process_id, event.call_id), None)) is not None:
-            yield self._result(call_id, event.result, is_error=event.is_error)
 
     def _result(self, call_id: str, text: str, *, is_error: bool) -> BaseEvent:
         message_id, error = f"{call_id}-result", text if is_error else None
@@ -420,5 +380,12 @@ class RunEvents:
         return ToolCallResultEvent(message_id=message_id, tool_call_id=call_id, content=text)
 
 
-def _custom(name: str, value: Any) -> CustomEvent:
+def _end_reasoning(streamed: _Streamed) -> Iterator[BaseEvent]:
+    if streamed.reasons:
+        streamed.reasons = False
+        yield ReasoningMessageEndEvent(message_id=streamed.reasoning[-1].id)
+        yield ReasoningEndEvent(message_id=streamed.reasoning[-1].id)
+
+
+def _custom(name: str, **value: Any) -> CustomEvent:
     return CustomEvent(name=f"{STATE}.{name}", value=value)

@@ -16,9 +16,7 @@ from typing import Any, Final, cast
 
 import anyio
 from ag_ui.core import (
-    AssistantMessage,
     BaseEvent,
-    FunctionCall,
     Interrupt,
     Message,
     MessagesSnapshotEvent,
@@ -27,20 +25,15 @@ from ag_ui.core import (
     RunErrorEvent,
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
-    RunFinishedOutcome,
     RunFinishedSuccessOutcome,
     Tool,
-    ToolCall,
-    ToolCallArgsEvent,
-    ToolCallEndEvent,
-    ToolCallStartEvent,
     ToolMessage,
     UserMessage,
 )
 from pydantic_core import from_json
 
 from goalport.base.errors import BadInput, GoalportError, ToolError, UnknownName
-from goalport.base.events import Event, MessageSent
+from goalport.base.events import MessageSent
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned, listed
 from goalport.runtime.chat import (
@@ -79,14 +72,22 @@ from goalport.server.publish.calls import Call
 from goalport.server.publish.forms import form_of
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.portability import Schema
-from goalport.server.publish.publisher import Publisher, counted_turn, note_turn, reader_left, start_goal
+from goalport.server.publish.publisher import (
+    Publisher,
+    answer_question,
+    counted_turn,
+    note_turn,
+    reader_left,
+    start_goal,
+)
 from goalport.server.publish.resources import question_view
 from goalport.tools import schema_fault
 from goalport.tools.schemas import UNREADABLE
 
 _YES_OR_NO: Final = frozenset({"approved", "confirmed"})
 """The members in one of which front ends send a yes or no, where they do not send it bare."""
-_DECLINED: Final = "The person declined."
+_BETWEEN: Final = ":"
+"""Stands between the ids of a process and of its question; neither has it in it."""
 
 
 class RunRefused(GoalportError):
@@ -124,22 +125,23 @@ def interrupt_of(question: Question, interrupt_id: str = "") -> Interrupt:
     )
 
 
-def answers(process: AgentProcess | None, resume: Sequence[ResumeEntry]) -> Sequence[Answer]:
+def answers(process: AgentProcess, resume: Sequence[ResumeEntry]) -> Sequence[Answer]:
     """What is to be answered by the entries of a run. Nothing was answered if one of them is wrong.
 
     An entry that says again how its question was settled has nothing to answer; nor has one that cancels a question
     that is settled, which is how a front end goes on after somebody else has answered. Raises `RunRefused`.
     """
-    if process is None:
-        raise RunRefused("unknown-interrupt", "Nothing waits for an answer here, so there is nothing to resume.")
     read = [_answer_of(process, each) for each in resume]
-    asked = {each.id for each in process.open_questions if not isinstance(each.wait, FrontEndCall)}
-    left = asked - {each.interrupt_id for each in resume}
+    open_ones = {each.id for each in process.open_questions if not isinstance(each.wait, FrontEndCall)}
+    left = open_ones - {each.interrupt_id for each in resume}
     if left and any(read):
-        raise RunRefused(
-            "open-interrupts", f"Answer or cancel all open interrupts at once: {listed(sorted(left))} too."
-        )
+        told = f"Answer or cancel all open interrupts at once: {listed(sorted(left))} too."
+        raise RunRefused("open-interrupts", told)
     return [each for each in read if each is not None]
+
+
+def _nothing_waits() -> RunRefused:
+    return RunRefused("unknown-interrupt", "Nothing waits for an answer here, so there is nothing to resume.")
 
 
 def _answer_of(process: AgentProcess, entry: ResumeEntry) -> Answer | None:
@@ -148,44 +150,29 @@ def _answer_of(process: AgentProcess, entry: ResumeEntry) -> Answer | None:
     except UnknownName:
         told = f"No interrupt {entry.interrupt_id[:100]!r} was raised here. Expected an id of the outcome of a run."
         raise RunRefused("unknown-interrupt", told) from None
+    settled = question.status != "open" or question.expired
     if entry.status == "cancelled":
-        return None if _settled(question) else Answer(question, declined=_DECLINED)
-    response = _response(question, entry.payload)
-    if not _settled(question):
-        return Answer(question, response)
-    accepted = question.validated(response)
-    if question.answer == accepted and question.status == ("declined" if accepted is None else "answered"):
-        return None
-    status = "expired" if question.expired else question.status
-    told = f"Question {question.id} is {status} already: the first answer counts. Cancel the interrupt to go on."
-    raise RunRefused("already-answered" if status in {"answered", "declined"} else status, told)
-
-
-def _settled(question: Question) -> bool:
-    return question.status != "open" or question.expired
-
-
-def _response(question: Question, payload: object) -> object:
+        return None if settled else Answer(question, declined="The person declined.")
     try:
-        form = form_of(question)
-        response = form.read(_bare(payload) if form.schema.get("type") == "boolean" else payload)
-        question.validated(response)
+        form, payload = form_of(question), cast("object", entry.payload)
+        if form.schema.get("type") == "boolean" and isinstance(payload, Mapping):
+            # A yes or no may be the one member of an object, as the protocol's examples have it.
+            members = cast("Mapping[str, object]", payload)
+            payload = next(iter(members.values())) if len(members) == 1 and members.keys() <= _YES_OR_NO else members
+        response = form.read(payload)
+        accepted = question.validated(response)
     except UNREADABLE:
         told = f"The answer to {question.id} cannot be read from JSON. Cancel the interrupt."
         raise RunRefused("unreadable-interrupt", told) from None
     except BadInput as error:
         raise RunRefused("invalid-answer", str(error)) from None
-    return response
-
-
-def _bare(payload: object) -> object:
-    """A yes or no, also where it is the one member of an object, as the protocol's examples have it."""
-    members = cast("Mapping[str, object]", payload) if isinstance(payload, Mapping) else dict[str, object]()
-    is_wrapped = len(members) == 1 and members.keys() <= _YES_OR_NO
-    return next(iter(members.values())) if is_wrapped else cast("object", payload)
-
-
-_LEFT_OUT: Final = "It went on without a result."
+    if not settled:
+        return Answer(question, response)
+    if question.answer == accepted and question.status == ("declined" if accepted is None else "answered"):
+        return None
+    status = "expired" if question.expired else question.status
+    told = f"Question {question.id} is {status} already: the first answer counts. Cancel the interrupt to go on."
+    raise RunRefused("already-answered" if status in {"answered", "declined"} else status, told)
 
 
 def takes_front_end(platform: AgentPlatform, chatbot: AgentProcessChatbot) -> bool:
@@ -205,6 +192,10 @@ def offer_problems(tools: Sequence[Tool]) -> Iterator[str]:
             yield f"tools[{place}].name: should not be empty"
 
 
+def _schema(tool: Tool) -> object:
+    return {"type": "object", "properties": {}} if tool.parameters in (None, {}) else tool.parameters
+
+
 def front_end_of(given: RunAgentInput) -> FrontEnd:
     """What a front end tells and offers. What the server told in its state before is left out."""
     state = given.state
@@ -218,44 +209,20 @@ def front_end_of(given: RunAgentInput) -> FrontEnd:
     )
 
 
-def _schema(tool: Tool) -> object:
-    return {"type": "object", "properties": {}} if tool.parameters in (None, {}) else tool.parameters
-
-
-def tool_answers(process: AgentProcess | None, given: Sequence[Message]) -> Sequence[Answer]:
+def tool_answers(process: AgentProcess | None, given: Sequence[Message]) -> Iterator[Answer]:
     """What came of the calls that a process waits for. A person who speaks instead leaves them out."""
     results = {each.tool_call_id: each for each in given if isinstance(each, ToolMessage)}
     speaks = bool(given) and isinstance(given[-1], UserMessage)
-    calls = [each for each in (process.open_questions if process else ()) if isinstance(each.wait, FrontEndCall)]
-    return [
-        Answer(each, _text(results[each.id])) if each.id in results else Answer(each, declined=_LEFT_OUT)
-        for each in calls
-        if each.id in results or speaks
-    ]
-
-
-def _text(result: ToolMessage) -> str:
-    if result.error:
-        return f"It failed: {result.error}"
-    content = result.content
-    return content if isinstance(content, str) else json.dumps([each.model_dump(mode="json") for each in content])
-
-
-def call_events(question: Question, call: FrontEndCall) -> Iterator[BaseEvent]:
-    """The events of a call that the front end is to make."""
-    yield ToolCallStartEvent(tool_call_id=question.id, tool_call_name=call.tool)
-    yield ToolCallArgsEvent(tool_call_id=question.id, delta=call.arguments)
-    yield ToolCallEndEvent(tool_call_id=question.id)
-
-
-def call_message(question: Question, call: FrontEndCall) -> Message:
-    """The message that the front end makes of those events."""
-    function = FunctionCall(name=call.tool, arguments=call.arguments)
-    return AssistantMessage(id=question.id, tool_calls=[ToolCall(id=question.id, function=function)])
-
-
-_BETWEEN: Final = ":"
-"""Stands between the ids of a process and of its question; neither has it in it."""
+    for each in process.open_questions if process else ():
+        if not isinstance(each.wait, FrontEndCall):
+            continue
+        if (result := results.get(each.id)) is None:
+            if speaks:
+                yield Answer(each, declined="It went on without a result.")
+            continue
+        parts = result.content
+        text = parts if isinstance(parts, str) else json.dumps([part.model_dump(mode="json") for part in parts])
+        yield Answer(each, f"It failed: {result.error}" if result.error else text)
 
 
 class GoalRun:
@@ -266,7 +233,6 @@ class GoalRun:
 
     def __init__(self, tool: GoalTool, given: RunAgentInput, publisher: Publisher, call: Call) -> None:
         self._tool, self._given, self._publisher, self._call = tool, given, publisher, call
-        self._caller = call.caller
         self._state = SharedState(given.state)
         self._events = RunEvents(self._state)
 
@@ -275,8 +241,8 @@ class GoalRun:
 
         Raises `RunRefused`, `BadInput`, `LimitReached`, `StoreError` and `HandedOver`.
         """
-        resume, follower = self._given.resume, Follower()
-        process = await (self._resumed(resume, follower) if resume else self._started(follower))
+        follower = Follower()
+        process = await (self._resumed(follower) if self._given.resume else self._started(follower))
         self._call.process = process
         told = {"id": process.id, "goal": self._tool.tool.name}
         for each in self._state.snapshot(process=told, plan=None, questions=[], result=None):
@@ -284,26 +250,23 @@ class GoalRun:
         with Watch(self._publisher.runs.of(process, detached=self._tool.policy.detached)):
             async with aclosing(follower.follow(process)) as items:
                 async for item in items:
-                    for each in self._told(process, item):
-                        yield each
-
-    def _told(self, process: AgentProcess, item: Event | Heartbeat | Rested) -> Iterator[BaseEvent]:
-        match item:
-            case Rested(outcome=outcome) if outcome is not None:
-                yield from self._events.close()
-                yield from self._end(process, outcome)
-            case Rested() | Heartbeat():
-                pass
-            case event:
-                yield from self._events.of(event)
+                    match item:
+                        case Rested(outcome=outcome) if outcome is not None:
+                            for each in (*self._events.close(), *self._end(process, outcome)):
+                                yield each
+                        case Rested() | Heartbeat():
+                            pass
+                        case event:
+                            for each in self._events.of(event):
+                                yield each
 
     async def _started(self, follower: Follower) -> AgentProcess:
-        given, tool = self._input(), self._tool
+        tool, caller, given = self._tool, self._call.caller, self._input()
         objects = tool.arguments.begin(given)
         key = sha256(f"{self._given.thread_id}\n{self._given.run_id}".encode()).hexdigest()
-        once = IdempotentCall.of(self._caller, tool.tool.name, f"agui {key}", given)
+        once = IdempotentCall.of(caller, tool.tool.name, f"agui {key}", given)
         try:
-            return await start_goal(self._publisher, tool, objects, self._caller, once=once, listener=follower)
+            return await start_goal(self._publisher, tool, objects, caller, once=once, listener=follower)
         except BadInput:
             told = "This thread has had a run of this id already, with other input."
             raise RunRefused("repeated-run", told) from None
@@ -323,57 +286,46 @@ class GoalRun:
             raise BadInput(f"{told} Give them as an object, in the member `input` of the state or of forwardedProps.")
         return {field: last_text(self._given.messages)}
 
-    async def _resumed(self, resume: Sequence[ResumeEntry], follower: Follower) -> AgentProcess:
+    async def _resumed(self, follower: Follower) -> AgentProcess:
         """The process that goes on with answers."""
+        caller, resume = self._call.caller, self._given.resume or ()
         ids = [each.interrupt_id.partition(_BETWEEN) for each in resume]
         found = {process_id for process_id, _, _ in ids}
-        process = await process_of(self._publisher.platform, found.pop(), self._caller) if len(found) == 1 else None
-        if process is not None and {*process.goals} != {*self._tool.goals}:
-            process = None
+        process = await process_of(self._publisher.platform, found.pop(), caller) if len(found) == 1 else None
+        if process is None or {*process.goals} != {*self._tool.goals}:
+            raise _nothing_waits()
         entries = [
             each.model_copy(update={"interrupt_id": question_id})
             for each, (_, _, question_id) in zip(resume, ids, strict=True)
         ]
         read = answers(process, entries)
-        assert process is not None
         process.subscribe(follower)
         for each in read:
-            await self._publisher.platform.answer(process.id, each.question.id, each.response, declined=each.declined)
-            self._publisher.audit_trail.answered(
-                self._caller, each.question, each.response, declined=bool(each.declined)
-            )
+            await answer_question(self._publisher, caller, each.question, each.response, declined=each.declined)
         return process
 
     def _end(self, process: AgentProcess, outcome: Outcome) -> Iterator[BaseEvent]:
-        name, given, usage = self._tool.tool.name, self._given, self._events.usage
+        policy, given, usage = self._tool.policy, self._given, self._events.usage
         finished = partial(RunFinishedEvent, thread_id=given.thread_id, run_id=given.run_id, usage=usage)
         if questions := process.open_questions:
             yield from self._state.snapshot(questions=[question_view(each) for each in questions])
             interrupts = [interrupt_of(each, f"{process.id}{_BETWEEN}{each.id}") for each in questions]
             yield finished(outcome=RunFinishedInterruptOutcome(interrupts=interrupts))
             return
+        text, result = "", None
         try:
-            why = reason_of(outcome, name)
-            text, result = self._result(outcome) if isinstance(outcome, Completed) else ("", None)
+            why = reason_of(outcome, self._tool.tool.name)
+            if isinstance(outcome, Completed):
+                text = text_of(policy.output, policy.name, outcome.value)
+                result = from_json(written_by(policy.output.json, policy.name, outcome.value))
         except ToolError as error:
-            why, text, result = str(error), "", None
+            why = str(error)
         if why is not None:
             yield RunErrorEvent(message=cleaned(hide_known(why)), code="no-result", usage=usage)
             return
         yield from self._events.of(MessageSent(f"{process.id}-result", text))
         yield from self._state.change("result", result)
         yield finished(result=result, outcome=RunFinishedSuccessOutcome())
-
-    def _result(self, outcome: Completed) -> tuple[str, Any]:
-        """The result as text and as JSON. Raises `ToolError` if it cannot be written."""
-        policy = self._tool.policy
-        text = text_of(policy.output, policy.name, outcome.value)
-        return text, from_json(written_by(policy.output.json, policy.name, outcome.value))
-
-
-_SPOKE_WHILE_ASKED: Final = (
-    "The conversation waits for answers. Send them as `resume`, or cancel the interrupts there, and then go on: "
-)
 
 
 class ChatRun:
@@ -384,47 +336,42 @@ class ChatRun:
 
     def __init__(self, chatbot: AgentProcessChatbot, given: RunAgentInput, publisher: Publisher, call: Call) -> None:
         self._chatbot, self._given, self._publisher, self._call = chatbot, given, publisher, call
-        self._caller = call.caller
         self._state = SharedState(given.state)
-        takes = takes_front_end(publisher.platform, chatbot)
-        self._front_end = front_end_of(given) if takes else None
-        offered = self._front_end.called if self._front_end is not None else ()
-        self._events = RunEvents(self._state, offered)
+        front_end = front_end_of(given) if takes_front_end(publisher.platform, chatbot) else None
+        self._beside = () if front_end is None else (front_end,)
+        self._events = RunEvents(self._state, () if front_end is None else front_end.called)
         self._answered = bool(given.resume)
         self._result: TurnResult | None = None
 
     async def events(self) -> AsyncGenerator[BaseEvent]:
         """What happens, from after the start of the run to its end. Raises `RunRefused`, `BadInput`, `StoreError`."""
         told = instructions(self._given.messages)
-        session = await self._chatbot.open_thread(self._given.thread_id, self._caller, system_message=told)
+        session = await self._chatbot.open_thread(self._given.thread_id, self._call.caller, system_message=told)
         for each in self._state.snapshot(conversation=_view(session), plan=None, questions=[]):
             yield each
-        async for each in self._turns(session):
-            yield each
+        # The turns of the run, one after another: of the answers, and of what is said.
+        for begin in (self._resumed, self._asked):
+            if self._result is not None and (self._result.failure or self._result.questions):
+                break
+            if (turn := await begin(session)) is not None:
+                for each in self._state.change("conversation", _view(session)):
+                    yield each
+                async for each in self._followed(turn):
+                    yield each
         for each in (*self._events.close(), *self._end(session)):
             yield each
 
-    async def _turns(self, session: ChatSession) -> AsyncGenerator[BaseEvent]:
-        """The turns of the run, one after another: of the answers, and of what is said."""
-        for begin in (self._resumed, self._asked):
-            if self._result is not None and (self._result.failure or self._result.questions):
-                return
-            turn = await begin(session)
-            if turn is None:
-                continue
-            for each in self._state.change("conversation", _view(session)):
-                yield each
-            async for each in self._followed(turn):
-                yield each
-
     async def _resumed(self, session: ChatSession) -> Turn | None:
         """The turn that goes on with the answers of the run; None: it has none."""
-        turn, resume = None, self._given.resume
-        read = answers(session.last_seen, resume) if resume else ()
-        for each in (*read, *tool_answers(session.last_seen, self._given.messages)):
+        turn, resume, process = None, self._given.resume, session.last_seen
+        if resume and process is None:
+            raise _nothing_waits()
+        read = answers(process, resume) if process and resume else ()
+        for each in (*read, *tool_answers(process, self._given.messages)):
             question, response, declined = each.question, each.response, each.declined
             turn = await self._begun(partial(session.answer, question.id, response, declined=declined))
-            self._publisher.audit_trail.answered(self._caller, question, response, declined=bool(declined))
+            trail, caller = self._publisher.audit_trail, self._call.caller
+            trail.answered(caller, question, response, declined=bool(declined))
             self._answered = True
         return turn
 
@@ -434,19 +381,16 @@ class ChatRun:
         if isinstance(new, Asked):
             if session.questions:
                 waiting = ", ".join(each.id for each in session.questions)
-                raise RunRefused("open-interrupts", f"{_SPOKE_WHILE_ASKED}{waiting}.")
+                told = "The conversation waits for answers. Send them as `resume`, or cancel the interrupts there, and"
+                raise RunRefused("open-interrupts", f"{told} then go on: {waiting}.")
             if self._given.resume:  # the run was admitted as one that only answers
-                await self._publisher.limits.begin(self._caller)
+                await self._publisher.limits.begin(self._call.caller)
             begin = partial(session.begin_turn, new.message, earlier=new.earlier, after=new.after)
             return await self._begun(partial(begin, beside=self._beside))
         running = await session.follow()
         if running is not None or new is None or session.questions or self._answered:
             return running
         return await self._begun(partial(session.regenerate, new.message_id, beside=self._beside))
-
-    @property
-    def _beside(self) -> Sequence[object]:
-        return () if self._front_end is None else (self._front_end,)
 
     async def _begun(self, begin: Callable[[], Awaitable[Turn]]) -> Turn:
         """A turn, also if whoever asked for it goes away meanwhile: what was said is both stored and told."""
@@ -469,40 +413,32 @@ class ChatRun:
         note_turn(self._call, self._result)
 
     def _end(self, session: ChatSession) -> Iterator[BaseEvent]:
-        result, events = self._result, self._events
+        result, events, given = self._result, self._events, self._given
         questions = session.questions if result is None else result.questions
         told = {"conversation": _view(session), "questions": [question_view(each) for each in questions]}
-        calls = [(each, each.wait) for each in questions if isinstance(each.wait, FrontEndCall)]
-        for question, call in calls:
-            yield from call_events(question, call)
-            events.messages.append(call_message(question, call))
-        shown = [*self._given.messages, *events.messages]
+        calls = [(each.id, each.wait) for each in questions if isinstance(each.wait, FrontEndCall)]
+        for call_id, call in calls:
+            yield from events.call(call_id, call.tool, call.arguments)
+        shown = [*given.messages, *events.messages]
         whole = merged(shown, session.conversation.entries)
-        if questions or events.withdrawn or self._differ(whole, shown):
+        there, here = [each.id for each in whole], [each.id for each in shown]
+        # Whether the front end shows other messages than there are; without a turn, whether it lacks any.
+        differ = there != here if result is not None else not {*there} <= {*here}
+        if questions or events.withdrawn or differ:
             yield MessagesSnapshotEvent(messages=whole)
+        finished = partial(RunFinishedEvent, thread_id=given.thread_id, run_id=given.run_id, usage=events.usage)
         interrupts = [interrupt_of(each) for each in questions if not isinstance(each.wait, FrontEndCall)]
         if interrupts:
             yield from self._state.snapshot(**told)
-            yield self._finished(RunFinishedInterruptOutcome(interrupts=interrupts))
+            yield finished(outcome=RunFinishedInterruptOutcome(interrupts=interrupts))
             return
         for name, value in told.items():
             yield from self._state.change(name, value)
         if result is not None and result.failure:
             yield RunErrorEvent(message=cleaned(hide_known(result.failure)), code="turn-failed", usage=events.usage)
         else:
-            pending = [question.id for question, _ in calls]
-            yield self._finished(RunFinishedSuccessOutcome(pending_tool_call_ids=pending or None))
-
-    def _differ(self, whole: Sequence[Message], shown: Sequence[Message]) -> bool:
-        """Whether the front end shows other messages than there are; without a turn, whether it lacks any."""
-        there, here = [each.id for each in whole], [each.id for each in shown]
-        return there != here if self._result is not None else not {*there} <= {*here}
-
-    def _finished(self, outcome: RunFinishedOutcome) -> BaseEvent:
-        given = self._given
-        return RunFinishedEvent(
-            thread_id=given.thread_id, run_id=given.run_id, outcome=outcome, usage=self._events.usage
-        )
+            pending = [call_id for call_id, _ in calls]
+            yield finished(outcome=RunFinishedSuccessOutcome(pending_tool_call_ids=pending or None))
 
 
 def _view(session: ChatSession) -> dict[str, object]:

@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Final, Literal
 
@@ -29,8 +28,8 @@ from goalport.runtime.process import AgentProcess, Question
 from goalport.server.auth import current_caller
 from goalport.server.doors.openai.models import ChatbotModel, GoalModel, Model
 from goalport.server.doors.openai.requests import ResponseId
-from goalport.server.publish.forms import Form, form_of
-from goalport.server.publish.publisher import Publisher
+from goalport.server.publish.forms import form_of
+from goalport.server.publish.publisher import Publisher, answer_question
 from goalport.server.publish.questions_in_words import (
     TOO_LATE,
     Answer,
@@ -42,7 +41,7 @@ from goalport.server.publish.questions_in_words import (
     read_answer,
     too_late,
 )
-from goalport.server.web import Problem
+from goalport.server.web.problems import Problem
 from goalport.tools.schemas import UNREADABLE, holds_secret
 
 
@@ -58,7 +57,7 @@ async def session_of(
     session, named = None, process_named_in(said)
     with suppress(Unreadable):
         process = await process_of(platform, named, caller) if named else None
-        conversation = conversation_of(process.root) if process is not None else None
+        conversation = None if process is None else conversation_of(process.root)
         if conversation is not None:
             session = await model.chatbot.find_session(conversation.id, caller)
     return session or await model.chatbot.create_session(caller)
@@ -78,10 +77,8 @@ async def continued(
     session = await model.chatbot.find_thread(named, caller)
     if session is None:
         raise not_found(named, model)
-    if previous is None:
-        return session, ()
     try:
-        return session, session.conversation.reply_to(previous.said)
+        return session, () if previous is None else session.conversation.reply_to(previous.said)
     except BadInput:
         raise not_found(previous_response_id, model) from None
 
@@ -184,14 +181,13 @@ class SomethingElse:
     """A message that is about another matter than the question."""
 
 
-async def found_answer(
-    platform: AgentPlatform, question: Question, text: str, otherwise: Unclear
-) -> Answer | Unclear | SomethingElse:
-    """What a model finds in a message that could not be read without one; `otherwise` if it finds nothing.
+async def _reading(platform: AgentPlatform, question: Question, text: str) -> Answer | Unclear | SomethingElse:
+    """What a message says to a question; a model is asked if it cannot be told without one.
 
-    If the answer lacks something, or is wrong, that is said, and asked again.
+    If the answer that it finds lacks something, or is wrong, that is said, and asked again.
     """
-    if CHEAPEST not in platform.models.roles:
+    otherwise = read_answer(question, text)
+    if not isinstance(otherwise, Unclear) or CHEAPEST not in platform.models.roles:
         return otherwise
     try:
         form = form_of(question)
@@ -199,37 +195,28 @@ async def found_answer(
         return otherwise
     if form.kind not in _READ_FREELY or holds_secret(form.schema):
         return otherwise
-    ai = cheapest(platform.ai, platform.models.roles).with_id("answer")
+    schema = json.dumps(form.schema, ensure_ascii=False)
+    options = "".join(f"\n- {each['key']}: {each['label']}" for each in form.options)
+    prompt = (
+        f"A person was asked:\n{question.message}\n\nAn answer has this JSON Schema:\n{schema}{options}\n\nWhat is the"
+        f" message that came next? Make up no values.\n{as_data(text, 'the person')}"
+    )
     try:
-        found = await ai.create_object(_prompt(question, form, text), FoundAnswer)
+        ai = cheapest(platform.ai, platform.models.roles).with_id("answer")
+        found = await ai.create_object(prompt, FoundAnswer)
     except ModelError as error:
         _log.info("The answer to question %s is read without a model: %s", question.id, error)
         return otherwise
-    match found.kind:
-        case "something else":
-            return SomethingElse()
-        case "refusal":
-            return Answer(declined=f"The person said: {text}")
-        case "answer":
-            return _read(form, question, found.values, otherwise)
-
-
-def _read(form: Form, question: Question, values: str, otherwise: Unclear) -> Answer | Unclear:
+    if found.kind == "something else":
+        return SomethingElse()
+    if found.kind == "refusal":
+        return Answer(declined=f"The person said: {text}")
     try:
-        return Answer(form.read(json.loads(values)))
+        return Answer(form.read(json.loads(found.values)))
     except BadInput as error:
         return Unclear(f"{error}\n\n{in_words(question)}")
     except ValueError:
         return otherwise
-
-
-def _prompt(question: Question, form: Form, text: str) -> str:
-    schema = json.dumps(form.schema, ensure_ascii=False)
-    options = "".join(f"\n- {each['key']}: {each['label']}" for each in form.options)
-    return (
-        f"A person was asked:\n{question.message}\n\nAn answer has this JSON Schema:\n{schema}{options}\n\nWhat is the"
-        f" message that came next? Make up no values.\n{as_data(text, 'the person')}"
-    )
 
 
 BeginTurn = Callable[[], Awaitable[Turn]]
@@ -263,13 +250,22 @@ async def answering_turn(
         return await _too_late(publisher, session, match, given[-1], asked)
     if match.forks:
         return None
-    reading = await _reading(publisher, question, given[-1].content)
+    reading = await _reading(publisher.platform, question, given[-1].content)
     if isinstance(reading, SomethingElse):
         return None
     if isinstance(reading, Unclear):
         await said_in(publisher, session, *match.tail, AssistantMessage(reading.words))
         return reading
-    return partial(_answered_turn, publisher, session, match.tail, question, reading)
+    answer = reading
+
+    async def begin() -> Turn:
+        await said_in(publisher, session, *match.tail)
+        turn = await session.answer(question.id, answer.response, declined=answer.declined)
+        trail, declined = publisher.audit_trail, bool(answer.declined)
+        trail.answered(current_caller(), question, answer.response, declined=declined)
+        return turn
+
+    return begin
 
 
 async def _too_late(
@@ -290,15 +286,6 @@ async def _too_late(
             await said_in(publisher, session, *((said,) if match.forks else match.tail), told)
             return Unclear(told.content)
     return None
-
-
-async def _answered_turn(
-    publisher: Publisher, session: ChatSession, said: Sequence[Message], question: Question, answer: Answer
-) -> Turn:
-    await said_in(publisher, session, *said)
-    turn = await session.answer(question.id, answer.response, declined=answer.declined)
-    _note(publisher, question, answer)
-    return turn
 
 
 async def asking_process(
@@ -323,24 +310,10 @@ async def answered_process(publisher: Publisher, process: AgentProcess, given: S
     question = next((each for each in questions if asked is None or each.id == asked.question), None)
     if question is None:
         return None
-    reading = await _reading(publisher, question, given[-1].content)
+    reading = await _reading(publisher.platform, question, given[-1].content)
     if isinstance(reading, SomethingElse):
         return Unclear(in_words(question))
     if isinstance(reading, Unclear):
         return reading
-    await publisher.platform.answer(process.id, question.id, reading.response, declined=reading.declined)
-    _note(publisher, question, reading)
+    await answer_question(publisher, current_caller(), question, reading.response, declined=reading.declined)
     return None
-
-
-async def _reading(publisher: Publisher, question: Question, text: str) -> Answer | Unclear | SomethingElse:
-    """What a message says to a question; a model is asked if it cannot be told without one."""
-    reading = read_answer(question, text)
-    if isinstance(reading, Unclear):
-        return await found_answer(publisher.platform, question, text, reading)
-    return reading
-
-
-def _note(publisher: Publisher, question: Question, answer: Answer) -> None:
-    trail = publisher.audit_trail
-    trail.answered(current_caller(), question, answer.response, declined=bool(answer.declined))

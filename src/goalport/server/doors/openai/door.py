@@ -4,7 +4,6 @@ It neither listens nor mounts its routes; `site` does. The handlers are below.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from http import HTTPStatus
 from typing import Any, Final, Literal, NamedTuple
 
@@ -22,11 +21,11 @@ from goalport.runtime.process import AgentProcess
 from goalport.server.auth import Access, current_caller
 from goalport.server.doors.openai.handlers import ChatHandlers
 from goalport.server.doors.openai.models import ChatbotModel, GoalModel, Models
-from goalport.server.doors.openai.replies import GoalReply, ReplyEnd, ReplyText, ResponseFormat, gathered, item_of
+from goalport.server.doors.openai.replies import ReplyEnd, ReplyText, ResponseFormat, gathered, goal_reply, item_of
 from goalport.server.doors.openai.requests import CONVERSATION, ResponseId, for_user, refusal, unsupported
 from goalport.server.publish.publisher import Publisher
-from goalport.server.web import Endpoint, Handler, HttpDoor, Problem, StartEndpoint
-from goalport.server.web.endpoint import read
+from goalport.server.web.endpoint import Handler, HttpDoor, read
+from goalport.server.web.problems import Problem
 
 _ROOT: Final = "/v1"
 _PATHS: Final = "Below {root}/v1 there are models, chat/completions and responses."
@@ -43,18 +42,15 @@ class OpenAiDoor:
         models = Models(door)
         chats, stored = ChatHandlers(door, models), StoredResponses(door, models)
 
-        def at(path: str, kind: type[Endpoint] = Endpoint, **handlers: Handler) -> Route:
-            return Route(f"{_ROOT}{path}", kind(door, f"{_ROOT}{path}", **handlers))
-
         self.routes: Sequence[Route] = [
-            at("/chat/completions", StartEndpoint, POST=chats.complete),
-            at("/responses", StartEndpoint, POST=chats.respond),
-            at("/responses/{id:path}/cancel", POST=stored.cancel),
-            at("/responses/{id:path}/input_items", GET=stored.input_items),
-            at("/responses/{id:path}", GET=stored.show, DELETE=stored.delete),
-            at("/models", GET=models.list),
-            at("/models/{id:path}", GET=models.show),
-            at("/{unknown:path}"),
+            door.start_route(f"{_ROOT}/chat/completions", POST=chats.complete),
+            door.start_route(f"{_ROOT}/responses", POST=chats.respond),
+            door.route(f"{_ROOT}/responses/{{id:path}}/cancel", POST=stored.cancel),
+            door.route(f"{_ROOT}/responses/{{id:path}}/input_items", GET=stored.input_items),
+            door.route(f"{_ROOT}/responses/{{id:path}}", GET=stored.show, DELETE=stored.delete),
+            door.route(f"{_ROOT}/models", GET=models.list),
+            door.route(f"{_ROOT}/models/{{id:path}}", GET=models.show),
+            door.route(f"{_ROOT}/{{unknown:path}}"),
         ]
 
     def report(self, address: str) -> Iterator[str]:
@@ -64,13 +60,6 @@ class OpenAiDoor:
     def refusal(self, status: HTTPStatus, kind: str, detail: str, /) -> Response:
         """A refusal by the site, as an error of OpenAI's API."""
         return refusal(Problem(status, kind, detail))
-
-    def running(self) -> AbstractAsyncContextManager[None]:
-        """A context that does nothing: a request needs nothing beside the platform."""
-        return nullcontext()
-
-    def close(self) -> None:
-        """Do nothing: a reply that is sent as a stream ends with the platform or the listener."""
 
 
 class _Stored(NamedTuple):
@@ -124,7 +113,7 @@ class StoredResponses:
     async def _of_goal(self, given: str, model: GoalModel, process: AgentProcess) -> _Stored:
         reply = None
         if process.outcome is not None:
-            reply = await gathered(GoalReply(process, model, self._publisher.runs))
+            reply = await gathered(goal_reply(process, model, self._publisher.runs))
         first = next(iter(process.blackboard.history), "")  # none, if an action has cleared the blackboard
         start: str | dict[str, str] = to_jsonable_python(first, by_alias=True, fallback=str)
         said = UserMessage(start if isinstance(start, str) else start.get(model.field, ""))
@@ -137,7 +126,7 @@ class StoredResponses:
     async def _show(self, request: Request, stored: _Stored) -> Mapping[str, Any]:
         if request.query_params.get("stream", "false") != "false":
             raise unsupported("stream", "what is stored is sent whole: leave it out")
-        return stored.written.begun if stored.reply is None else stored.written.whole(stored.reply)
+        return stored.written.whole(stored.reply)
 
     async def _input_items(self, request: Request, stored: _Stored) -> Mapping[str, Any]:
         page = read(_Page, dict(request.query_params))

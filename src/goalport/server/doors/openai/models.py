@@ -17,7 +17,8 @@ from goalport.runtime.chat import AgentProcessChatbot
 from goalport.runtime.process import AgentProcess
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.publication import Scopes
-from goalport.server.web import HttpDoor, Problem
+from goalport.server.web.endpoint import HttpDoor
+from goalport.server.web.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final, Protocol, final
+from typing import Any, Final
 
 from sse_starlette import ServerSentEvent
 
@@ -24,13 +24,13 @@ from goalport.models.llm import AssistantMessage, Message, TokenUsage, UserMessa
 from goalport.runtime.chat import ChatbotMark, Turn, TurnResult
 from goalport.runtime.chat.conversation import REPLY_SEPARATOR
 from goalport.runtime.platform.runs import Runs, Watch
-from goalport.runtime.process import AgentProcess, Completed, Follower, Outcome, Rested, Waiting, follow, new_id
+from goalport.runtime.process import AgentProcess, Completed, Follower, Rested, Waiting, follow, new_id
 from goalport.server.doors.openai.models import GoalModel
 from goalport.server.doors.openai.requests import ResponseId, error_body
 from goalport.server.publish.answers import reason_of, text_of
 from goalport.server.publish.publisher import reader_left
 from goalport.server.publish.questions_in_words import in_words
-from goalport.server.web import Problem
+from goalport.server.web.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,6 @@ class Note:
     text: str
 
 
-Piece = Text | Thought | Note
-
-
 @dataclass(frozen=True, slots=True)
 class ReplyEnd:
     """How a reply has ended."""
@@ -66,19 +63,11 @@ class ReplyEnd:
     """Why there is no reply, or only a part of one; empty: nothing has failed."""
 
 
-class Reply(Protocol):
-    """A reply that is being made."""
+Reply = AsyncGenerator[Text | Thought | Note | ReplyEnd]
+"""A reply that is being made: its pieces, and at last its end. Raises `StoreError` and `HandedOver`.
 
-    def pieces(self) -> AsyncGenerator[Piece]:
-        """What comes, from the beginning to the end. Raises `StoreError` and `HandedOver`.
-
-        If it is closed before its end, nobody reads the reply any more.
-        """
-        ...
-
-    async def end(self) -> ReplyEnd:
-        """How it has ended, after the last piece."""
-        ...
+If it is closed before its end, nobody reads the reply any more.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,106 +83,76 @@ async def gathered(reply: Reply) -> ReplyText:
     """Wait for the whole reply."""
     texts: list[str] = []
     thoughts: list[str] = []
-    async with aclosing(reply.pieces()) as pieces:
-        async for each in pieces:
+    end = ReplyEnd()
+    async with aclosing(reply):
+        async for each in reply:
             match each:
                 case Text(text):
                     texts.append(text)
                 case Thought(text):
                     thoughts.append(text)
+                case ReplyEnd():
+                    end = each
                 case Note():
                     pass
-    return ReplyText("".join(texts), "".join(thoughts), await reply.end())
+    return ReplyText("".join(texts), "".join(thoughts), end)
 
 
-@final
-class WholeReply:
-    """A text that is there already."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    async def pieces(self) -> AsyncGenerator[Piece]:
-        """The text."""
-        yield Text(self._text)
-
-    async def end(self) -> ReplyEnd:
-        """The end, which nothing was spent for."""
-        return ReplyEnd()
+async def whole_reply(text: str) -> Reply:
+    """A text that is there already, and that nothing was spent for."""
+    yield Text(text)
+    yield ReplyEnd()
 
 
-@final
-class TurnReply:
-    """What a chatbot says in a turn; what it asks is said in words at the end.
+async def turn_reply(
+    turn: Turn,
+    mark: ChatbotMark,
+    ask: Callable[[AssistantMessage], Awaitable[None]],
+    note: Callable[[TurnResult], None],
+    then: "asyncio.Future[None] | None" = None,
+) -> Reply:
+    """What a chatbot says in a turn, with an empty line between two messages; what it asks is said in words at the end.
 
     `ask` stores a question, as it is asked here. `note` is told how the turn ended. `then` is waited for at the end, if
-    it is given.
+    it is given. A chatbot may stop once nobody reads the reply.
     """
+    said: dict[str, str] = {}
+    last = ""
 
-    def __init__(
-        self,
-        turn: Turn,
-        mark: ChatbotMark,
-        ask: Callable[[AssistantMessage], Awaitable[None]],
-        note: Callable[[TurnResult], None],
-        then: "asyncio.Future[None] | None" = None,
-    ) -> None:
-        self._turn, self._mark, self._ask, self._note, self._then = turn, mark, ask, note, then
+    def more(message: str, text: str) -> Text:
+        nonlocal last
+        between = REPLY_SEPARATOR if last not in {"", message} else ""
+        last, said[message] = message, said.get(message, "") + text
+        return Text(between + text)
 
-    async def pieces(self) -> AsyncGenerator[Piece]:
-        """Its messages, with an empty line between two of them; a chatbot may stop once nobody reads them."""
-        said = _Said()
-        try:
-            async with aclosing(self._turn.events()) as events:
-                async for each in events:
-                    match each:
-                        case MessageDelta(message_id=message, text=text, thinking=True):
-                            yield Thought(text)
-                        case MessageDelta(message_id=message, text=text):
-                            yield Text(said.more(message, text))
-                        case MessageSent(message_id=message, text=text, role="assistant"):
-                            if rest := said.rest(message, text):
-                                yield Text(rest)
-                        case ProgressUpdated(message=text):
-                            yield Note(text)
-                        case _:
-                            pass
-        finally:
-            if not self._turn.over:
-                reader_left(self._turn, self._mark)
-        questions = (await self._turn.result()).questions
-        if questions:
-            asked = REPLY_SEPARATOR.join(map(in_words, questions))
-            await self._ask(AssistantMessage(asked))
-            yield Text(said.more(questions[0].id, asked))
-
-    async def end(self) -> ReplyEnd:
-        """What the turn has cost, and whether it has failed."""
-        result = await self._turn.result()
-        self._note(result)
-        if self._then is not None:
-            await asyncio.shield(self._then)
-        return ReplyEnd(result.usage, result.failure)
-
-
-class _Said:
-    """What a reader of several messages has received."""
-
-    def __init__(self) -> None:
-        self._last = ""
-        self._texts: dict[str, str] = {}
-
-    def more(self, message: str, text: str) -> str:
-        """A piece of a message as it continues the text: after an empty line where another message begins."""
-        between = REPLY_SEPARATOR if self._last not in {"", message} else ""
-        self._last = message
-        self._texts[message] = self._texts.get(message, "") + text
-        return between + text
-
-    def rest(self, message: str, text: str) -> str:
-        """What is missing of a message that is complete now."""
-        known = self._texts.get(message, "")
-        return self.more(message, text.removeprefix(known)) if text != known and text.startswith(known) else ""
+    try:
+        async with aclosing(turn.events()) as events:
+            async for each in events:
+                match each:
+                    case MessageDelta(text=text, thinking=True):
+                        yield Thought(text)
+                    case MessageDelta(message_id=message, text=text):
+                        yield more(message, text)
+                    case MessageSent(message_id=message, text=text, role="assistant"):
+                        known = said.get(message, "")
+                        if text != known and text.startswith(known):
+                            yield more(message, text.removeprefix(known))
+                    case ProgressUpdated(message=text):
+                        yield Note(text)
+                    case _:
+                        pass
+    finally:
+        if not turn.over:
+            reader_left(turn, mark)
+    result = await turn.result()
+    if questions := result.questions:
+        asked = REPLY_SEPARATOR.join(map(in_words, questions))
+        await ask(AssistantMessage(asked))
+        yield more(questions[0].id, asked)
+    note(result)
+    if then is not None:
+        await asyncio.shield(then)
+    yield ReplyEnd(result.usage, result.failure)
 
 
 def response_of(process: AgentProcess) -> ResponseId:
@@ -201,51 +160,46 @@ def response_of(process: AgentProcess) -> ResponseId:
     return ResponseId(process.id, str(sum(each.status != "open" for each in process.questions)))
 
 
-@final
-class GoalReply:
-    """The result of a process as a reply; its progress comes as notes."""
+async def goal_reply(process: AgentProcess, model: GoalModel, runs: Runs, follower: Follower | None = None) -> Reply:
+    """The result of a process, or what a person has to answer; its progress comes as notes.
 
-    def __init__(self, process: AgentProcess, model: GoalModel, runs: Runs, follower: Follower | None = None) -> None:
-        """`follower` was there when the process began."""
-        self._process, self._model, self._runs = process, model, runs
-        self._items = follow(process) if follower is None else follower.follow(process)
-        self._failure = ""
-
-    async def pieces(self) -> AsyncGenerator[Piece]:
-        """The progress, and then the result, or what a person has to answer.
-
-        If nobody reads it any more, nor waits otherwise, the process is stopped, unless its goal is detached.
-        """
-        with Watch(self._runs.of(self._process, detached=self._model.tool.policy.detached)):
-            async with aclosing(self._items) as items:
-                async for each in items:
-                    match each:
-                        case ProgressUpdated(message=message):
-                            yield Note(message)
-                        case Rested(outcome=outcome) if outcome is not None:
-                            yield Text(self._text_of(outcome))
-                        case _:
-                            pass
-
-    async def end(self) -> ReplyEnd:
-        """What the process has cost, and whether it has failed."""
-        return ReplyEnd(self._process.usage, self._failure)
-
-    def _text_of(self, outcome: Outcome) -> str:
-        if isinstance(outcome, Waiting):
-            return "\n\n".join(map(in_words, self._process.open_questions))
-        if not isinstance(outcome, Completed):
-            self._failure = reason_of(outcome, self._model.name) or ""
-            return ""
-        try:
-            return text_of(self._model.tool.policy.output, self._model.name, outcome.value)
-        except ToolError as error:
-            self._failure = str(error)
-            return ""
+    `follower` was there when the process began. If nobody reads the reply any more, nor waits otherwise, the process is
+    stopped, unless its goal is detached.
+    """
+    policy, text, failure = model.tool.policy, "", ""
+    with Watch(runs.of(process, detached=policy.detached)):
+        async with aclosing(follow(process) if follower is None else follower.follow(process)) as items:
+            async for each in items:
+                match each:
+                    case ProgressUpdated(message=message):
+                        yield Note(message)
+                    case Rested(outcome=outcome) if outcome is not None:
+                        try:
+                            if isinstance(outcome, Waiting):
+                                text = "\n\n".join(map(in_words, process.open_questions))
+                            elif isinstance(outcome, Completed):
+                                text = text_of(policy.output, model.name, outcome.value)
+                            else:
+                                failure = reason_of(outcome, model.name) or ""
+                        except ToolError as error:
+                            failure = str(error)
+                        yield Text(text)
+                    case _:
+                        pass
+    yield ReplyEnd(process.usage, failure)
 
 
 _FAILED: Final = "reply-failed"
 _DONE: Final = ServerSentEvent("[DONE]", sep="\n")
+
+
+def _comment(text: str) -> ServerSentEvent:
+    """A line of a stream that readers skip, for what is being done."""
+    return ServerSentEvent(comment=one_line(hide_known(text)), sep="\n")
+
+
+def _event(content: Mapping[str, Any], kind: str | None = None) -> ServerSentEvent:
+    return ServerSentEvent(json.dumps(content, ensure_ascii=False), event=kind, sep="\n")
 
 
 class ChatFormat:
@@ -258,25 +212,21 @@ class ChatFormat:
 
     def whole(self, reply: ReplyText) -> Mapping[str, Any]:
         """A reply as one object. Raises `Problem` if there is none."""
-        if reply.end.failure and not reply.text:
-            raise Problem(HTTPStatus.INTERNAL_SERVER_ERROR, _FAILED, reply.end.failure)
+        end = reply.end
+        if end.failure and not reply.text:
+            raise Problem(HTTPStatus.INTERNAL_SERVER_ERROR, _FAILED, end.failure)
         message = {"role": "assistant", "content": hide_known(reply.text), "refusal": None}
         if reply.thought:
             message["reasoning_content"] = hide_known(reply.thought)
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply.end)}
-        return {
-            **self._head,
-            "object": "chat.completion",
-            "choices": [choice],
-            "usage": _usage_of_chat(reply.end.usage),
-        }
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(end)}
+        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": _usage_of_chat(end.usage)}
 
     async def stream(self, reply: Reply) -> AsyncGenerator[ServerSentEvent]:
         """A reply as chunks: first the role, then what is said, the reason of its end, and what was used."""
         said = False
         yield self._chunk({"role": "assistant", "content": ""})
-        async with aclosing(reply.pieces()) as pieces:
-            async for each in pieces:
+        async with aclosing(reply):
+            async for each in reply:
                 match each:
                     case Text(text):
                         said = said or bool(text)
@@ -284,38 +234,28 @@ class ChatFormat:
                     case Thought(text):
                         yield self._chunk({"reasoning_content": hide_known(text)})
                     case Note(text):
-                        yield comment(text)
-        end = await reply.end()
-        if end.failure and not said:
-            for event in self.failed(end.failure):
-                yield event
-            return
-        yield self._chunk({}, finish=_finish(end))
-        if self._with_usage:
-            yield self._event([], _usage_of_chat(end.usage))
-        yield _DONE
+                        yield _comment(text)
+                    case ReplyEnd(failure=failure) if failure and not said:
+                        for event in self.failed(failure):
+                            yield event
+                    case ReplyEnd():
+                        yield self._chunk({}, finish=_finish(each))
+                        if self._with_usage:
+                            yield self._choices([], _usage_of_chat(each.usage))
+                        yield _DONE
 
     def failed(self, reason: str) -> Iterator[ServerSentEvent]:
         """The end of a stream that broke off."""
         error = error_body(HTTPStatus.INTERNAL_SERVER_ERROR, _FAILED.replace("-", "_"), reason)
-        yield _data({"error": error})
+        yield _event({"error": error})
         yield _DONE
 
     def _chunk(self, delta: Mapping[str, str], finish: str | None = None) -> ServerSentEvent:
-        return self._event([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}])
+        return self._choices([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}])
 
-    def _event(self, choices: Sequence[Any], usage: Mapping[str, Any] | None = None) -> ServerSentEvent:
+    def _choices(self, choices: Sequence[Any], usage: Mapping[str, Any] | None = None) -> ServerSentEvent:
         content = {**self._head, "object": "chat.completion.chunk", "choices": choices}
-        return _data({**content, "usage": usage} if self._with_usage else content)
-
-
-def comment(text: str) -> ServerSentEvent:
-    """A line of a stream that readers skip, for what is being done."""
-    return ServerSentEvent(comment=one_line(hide_known(text)), sep="\n")
-
-
-def _data(content: Mapping[str, Any]) -> ServerSentEvent:
-    return ServerSentEvent(json.dumps(content, ensure_ascii=False), sep="\n")
+        return _event({**content, "usage": usage} if self._with_usage else content)
 
 
 def _finish(end: ReplyEnd) -> str:
@@ -332,9 +272,9 @@ def _usage_of_chat(used: TokenUsage) -> Mapping[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ResponseFormat:
-    """How one response is written."""
+    """How one response is written; its events are numbered."""
 
     id: str
     model: str
@@ -348,110 +288,83 @@ class ResponseFormat:
     """When it was asked for, in seconds since 1970."""
     completed: int | None = None
     """When it was complete, of one that is stored; None: now."""
+    _number: int = field(default=0, init=False)
+    """That of the next event."""
 
-    @property
-    def begun(self) -> Mapping[str, Any]:
-        """A response that is being made."""
-        return _Writing(self).response([], None)
-
-    def whole(self, reply: ReplyText) -> Mapping[str, Any]:
-        """A reply as one object; a failure is told in it."""
-        writing = _Writing(self)
-        output = [writing.message(reply.text, "completed")] if reply.text else []
-        return writing.response(output, reply.end)
+    def whole(self, reply: ReplyText | None) -> Mapping[str, Any]:
+        """A reply as one object, or None while it is being made; a failure is told in it."""
+        if reply is None:
+            return self._response([], None)
+        return self._response([self._message(reply.text, "completed")] if reply.text else [], reply.end)
 
     async def stream(self, reply: Reply) -> AsyncGenerator[ServerSentEvent]:
         """A reply as events: what is begun, each piece of text, what is complete, and the whole response at the end."""
-        writing = _Writing(self)
-        yield writing.event("response.created", response=self.begun)
-        yield writing.event("response.in_progress", response=self.begun)
+        begun = self.whole(None)
+        yield self._numbered("response.created", response=begun)
+        yield self._numbered("response.in_progress", response=begun)
         said: list[str] = []
-        async with aclosing(reply.pieces()) as pieces:
-            async for each in pieces:
+        place = {"item_id": f"msg_{self.id}", "output_index": 0, "content_index": 0}
+        async with aclosing(reply):
+            async for each in reply:
                 match each:
                     case Text(text):
-                        for event in () if said else writing.begin():
-                            yield event
+                        if not said:
+                            item = self._message(None, "in_progress")
+                            yield self._numbered("response.output_item.added", output_index=0, item=item)
+                            yield self._numbered("response.content_part.added", **place, part=_part(""))
                         said.append(hide_known(text))
-                        yield writing.delta(said[-1])
+                        yield self._numbered("response.output_text.delta", **place, delta=said[-1], logprobs=[])
                     case Note(text):
-                        yield comment(text)
+                        yield _comment(text)
                     case Thought():
                         pass
-        text, end = "".join(said), await reply.end()
-        output = [writing.message(text, "completed")] if said else []
-        for event in writing.complete(text) if said else ():
-            yield event
-        response = writing.response(output, end)
-        yield writing.event(f"response.{response['status']}", response=response)
+                    case ReplyEnd():
+                        text = "".join(said)
+                        item = self._message(text, "completed")
+                        if said:
+                            yield self._numbered("response.output_text.done", **place, text=text, logprobs=[])
+                            yield self._numbered("response.content_part.done", **place, part=_part(text))
+                            yield self._numbered("response.output_item.done", output_index=0, item=item)
+                        response = self._response([item] if said else [], each)
+                        yield self._numbered(f"response.{response['status']}", response=response)
 
     def failed(self, reason: str) -> Iterator[ServerSentEvent]:
         """The end of a stream that broke off."""
-        writing = _Writing(self)
-        yield writing.event("response.failed", response=writing.response([], ReplyEnd(failure=reason)))
+        yield self._numbered("response.failed", response=self._response([], ReplyEnd(failure=reason)))
 
-
-class _Writing:
-    """The state of one response while it is written: its item, and the number of the next event."""
-
-    def __init__(self, written: ResponseFormat) -> None:
-        self._format = written
-        self._item = f"msg_{written.id}"
-        self._number = 0
-
-    def event(self, kind: str, **fields: Any) -> ServerSentEvent:
-        """An event with the next number."""
+    def _numbered(self, kind: str, **fields: Any) -> ServerSentEvent:
         content = {"type": kind, "sequence_number": self._number, **fields}
         self._number += 1
-        return ServerSentEvent(json.dumps(content, ensure_ascii=False), event=kind, sep="\n")
+        return _event(content, kind)
 
-    def begin(self) -> Iterator[ServerSentEvent]:
-        """The message begins."""
-        item = self.message(None, "in_progress")
-        yield self.event("response.output_item.added", output_index=0, item=item)
-        yield self.event("response.content_part.added", **self._place, part=_part(""))
-
-    def delta(self, text: str) -> ServerSentEvent:
-        """The next piece of the message."""
-        return self.event("response.output_text.delta", **self._place, delta=text, logprobs=[])
-
-    def complete(self, text: str) -> Iterator[ServerSentEvent]:
-        """The message is complete."""
-        yield self.event("response.output_text.done", **self._place, text=text, logprobs=[])
-        yield self.event("response.content_part.done", **self._place, part=_part(text))
-        yield self.event("response.output_item.done", output_index=0, item=self.message(text, "completed"))
-
-    @property
-    def _place(self) -> Mapping[str, Any]:
-        return {"item_id": self._item, "output_index": 0, "content_index": 0}
-
-    def message(self, text: str | None, status: str) -> Mapping[str, Any]:
+    def _message(self, text: str | None, status: str) -> Mapping[str, Any]:
         """The message as an item of the output; None: it has no text yet."""
         content = [] if text is None else [_part(hide_known(text))]
-        return {"id": self._item, "type": "message", "role": "assistant", "status": status, "content": content}
+        return {"id": f"msg_{self.id}", "type": "message", "role": "assistant", "status": status, "content": content}
 
-    def response(self, output: Sequence[Mapping[str, Any]], end: ReplyEnd | None) -> Mapping[str, Any]:
-        """The response; without an end, it goes on."""
-        written = self._format
-        status = "in_progress" if end is None else "completed" if not end.failure else _STATUS[bool(output)]
-        error = {"code": "server_error", "message": cleaned(hide_known(end.failure))} if end and end.failure else None
+    def _response(self, output: Sequence[Mapping[str, Any]], end: ReplyEnd | None) -> Mapping[str, Any]:
+        """The response; without an end, it goes on. One that failed has a part of the text, or none."""
+        status = "in_progress" if end is None else "completed"
+        if end and end.failure:
+            status = "incomplete" if output else "failed"
+        error = {"code": "server_error", "message": cleaned(hide_known(end.failure))} if end else None
         return {
-            "id": written.id,
+            "id": self.id,
             "object": "response",
-            "created_at": written.created,
-            "completed_at": (written.completed or int(time.time())) if status == "completed" else None,
+            "created_at": self.created,
+            "completed_at": (self.completed or int(time.time())) if status == "completed" else None,
             "status": status,
             "background": False,
             "error": error if status == "failed" else None,
             "incomplete_details": {} if status == "incomplete" else None,
-            "instructions": written.instructions or None,
+            "instructions": self.instructions or None,
             "metadata": {},
-            "model": written.model,
+            "model": self.model,
             "output": output,
             "parallel_tool_calls": True,
-            "previous_response_id": written.previous or None,
-            "conversation": {"id": written.conversation} if written.conversation else None,
-            "store": written.stored,
+            "previous_response_id": self.previous or None,
+            "conversation": {"id": self.conversation} if self.conversation else None,
+            "store": self.stored,
             "text": {"format": {"type": "text"}},
             "tool_choice": "auto",
             "tools": [],
@@ -459,10 +372,6 @@ class _Writing:
             "top_p": None,
             "usage": None if end is None else _usage_of_response(end.usage),
         }
-
-
-_STATUS = {True: "incomplete", False: "failed"}
-"""How a response ends that has failed: with a part of the text, or with none."""
 
 
 def _part(text: str) -> Mapping[str, Any]:

@@ -8,14 +8,24 @@ the server fetches no address that a client names. Above: replies, conversations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
 from urllib.parse import unquote
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainValidator,
+    Tag,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -28,8 +38,8 @@ from goalport.models.llm import AssistantMessage, Image, Message, SystemMessage,
 from goalport.server.auth import Grant, current_caller
 from goalport.server.auth.current import granted
 from goalport.server.auth.verifiers import caller_of
-from goalport.server.web import Problem
 from goalport.server.web.endpoint import read
+from goalport.server.web.problems import Problem
 from goalport.workspace.settings import AuthSettings
 
 _KINDS: Final = {
@@ -128,51 +138,45 @@ _DATA_URL: Final = re.compile(r"data:(?P<type>image/[a-z0-9.+-]+);base64,(?P<dat
 _INSTRUCTING: Final = frozenset({"system", "developer"})
 
 
-class TextPart(BaseModel):
-    """A text among the parts of a message."""
+def _image(value: object) -> Image:
+    """The image of a data URL; chat completions have it in an object, responses have it as a text."""
+    address = cast("Mapping[str, object]", value).get("url") if isinstance(value, Mapping) else value
+    found = _DATA_URL.fullmatch(address) if isinstance(address, str) else None
+    if found is None:
+        told = "should be an image as a data URL (data:image/png;base64,…): no address is fetched"
+        raise PydanticCustomError("image_url", told)
+    try:
+        return Image(found["type"].lower(), base64.b64decode("".join(found["data"].split()), validate=True))
+    except (binascii.Error, BadInput):
+        raise PydanticCustomError("image_data", "should be an image in base64") from None
+
+
+class _Lenient(BaseModel):
+    """What may have further fields, which clients add: they are left out."""
 
     model_config = ConfigDict(extra="ignore")
+
+
+class TextPart(_Lenient):
+    """A text among the parts of a message."""
 
     type: Literal["text", "input_text", "output_text", "refusal"]
     text: str = Field(validation_alias=AliasChoices("text", "refusal"))
 
 
-class ImagePart(BaseModel):
+class ImagePart(_Lenient):
     """An image among the parts of a message."""
 
-    model_config = ConfigDict(extra="ignore")
-
     type: Literal["image_url", "input_image"]
-    image_url: str
-
-    @field_validator("image_url", mode="before")
-    @classmethod
-    def _address(cls, value: object) -> object:
-        """Chat completions have the address in an object, responses have it as a text."""
-        return value.get("url") if isinstance(value, Mapping) else value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-
-    @field_validator("image_url")
-    @classmethod
-    def _data(cls, value: str) -> str:
-        _image(value)
-        return value
-
-    @property
-    def image(self) -> Image:
-        """The image."""
-        return _image(self.image_url)
+    image_url: Annotated[Image, PlainValidator(_image)]
 
 
-class _Function(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Function(_Lenient):
     name: str
     arguments: str = "{}"
 
 
-class _Call(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Call(_Lenient):
     id: str
     function: _Function
 
@@ -188,10 +192,8 @@ _Part = Annotated[
 ]
 
 
-class GivenMessage(BaseModel):
-    """A message of a request. Further fields that clients add, such as what a model thought, are left out."""
-
-    model_config = ConfigDict(extra="ignore")
+class GivenMessage(_Lenient):
+    """A message of a request."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[_Part] | None = None
@@ -229,7 +231,7 @@ class GivenMessage(BaseModel):
     @property
     def images(self) -> tuple[Image, ...]:
         """The images that it shows."""
-        return tuple(each.image for each in self._parts if isinstance(each, ImagePart))
+        return tuple(each.image_url for each in self._parts if isinstance(each, ImagePart))
 
 
 def conversation_of(given: Sequence[GivenMessage], field: str, at: str = "[{}].content") -> Sequence[Message]:
@@ -243,7 +245,20 @@ def conversation_of(given: Sequence[GivenMessage], field: str, at: str = "[{}].c
         came = f"is from {said[-1]}" if said else "is missing"
         told = f"{field}: the last one should be from user, since it is answered, but it {came}"
         raise BadInput(f"{told}. Add what the user says at the end.", [told])
-    read = list(_read(given))
+    read: list[Message] = []
+    called: dict[str, str] = {}
+    for each in given:
+        match each.role:
+            case "system" | "developer":
+                read.append(SystemMessage(each.text))
+            case "user":
+                read.append(UserMessage(each.text, each.images))
+            case "assistant":
+                called.update((call.id, call.function.name) for call in each.tool_calls)
+                calls = (ToolCall(call.id, call.function.name, call.function.arguments) for call in each.tool_calls)
+                read.append(AssistantMessage(each.text, tuple(calls)))
+            case "tool":
+                read.append(ToolReply(each.tool_call_id, called.get(each.tool_call_id, ""), each.text))
     last, message = max((number, each) for number, each in enumerate(read) if isinstance(each, UserMessage))
     if message.is_empty:
         told = f"{field}{at.format(last)}: should have a text or an image, but is empty"
@@ -251,40 +266,11 @@ def conversation_of(given: Sequence[GivenMessage], field: str, at: str = "[{}].c
     return [*read[:last], *read[last + 1 :], read[last]]
 
 
-def _read(given: Sequence[GivenMessage]) -> Iterator[Message]:
-    called: dict[str, str] = {}
-    for each in given:
-        match each.role:
-            case "system" | "developer":
-                yield SystemMessage(each.text)
-            case "user":
-                yield UserMessage(each.text, each.images)
-            case "assistant":
-                called.update((call.id, call.function.name) for call in each.tool_calls)
-                calls = (ToolCall(call.id, call.function.name, call.function.arguments) for call in each.tool_calls)
-                yield AssistantMessage(each.text, tuple(calls))
-            case "tool":
-                yield ToolReply(each.tool_call_id, called.get(each.tool_call_id, ""), each.text)
-
-
-def _image(address: str) -> Image:
-    found = _DATA_URL.fullmatch(address)
-    if found is None:
-        told = "should be an image as a data URL (data:image/png;base64,…): no address is fetched"
-        raise PydanticCustomError("image_url", told)
-    try:
-        return Image(found["type"].lower(), base64.b64decode("".join(found["data"].split()), validate=True))
-    except (binascii.Error, BadInput):
-        raise PydanticCustomError("image_data", "should be an image in base64") from None
-
-
 R = TypeVar("R", bound="_Request")
 Allowed = Callable[[Any], bool]
 
 
-class _StreamOptions(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _StreamOptions(_Lenient):
     include_usage: bool = False
 
 
@@ -313,9 +299,7 @@ class _Item(GivenMessage):
     type: Literal["message"] = "message"
 
 
-class _ConversationOf(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _ConversationOf(_Lenient):
     id: str
 
 

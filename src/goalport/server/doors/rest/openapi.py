@@ -1,30 +1,21 @@
-"""The OpenAPI 3.1 document of the REST door: every path, and the input and output of every published goal.
+"""What the requests of the REST door may say, and its OpenAPI 3.1 document: every path and every published goal.
 
-It is made anew when the publication has changed. The schemas of requests come from the models that read them, those of
-goals from their tools. Above: the door.
+The document is made anew when the publication has changed. The schemas of requests come from the models that read them,
+those of goals from their tools. Above: the handlers, and the door.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final, Self, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from goalport import __version__
+from goalport.runtime.process import ProcessStatus
+from goalport.runtime.process.ids import ID
 from goalport.server.auth import Access
-from goalport.server.doors.rest.answers import EVENTS, INFO, PROCESSES
-from goalport.server.doors.rest.processes import EVENT_NAME, query_of
-from goalport.server.doors.rest.requests import (
-    ContinueRequest,
-    EndQuery,
-    EraseQuery,
-    EventsQuery,
-    ListQuery,
-    NoQuery,
-    StartRequest,
-    StateQuery,
-)
 from goalport.server.publish.forms import FORMS
 from goalport.server.publish.goal_tools import GoalTool, published_name
 from goalport.server.publish.portability import DEFINITIONS, Schema, mapped
@@ -32,12 +23,132 @@ from goalport.server.publish.publication import Publication, Scopes
 from goalport.server.publish.published_arguments import PublishedArguments
 from goalport.server.publish.publisher import Publisher
 from goalport.server.web.endpoint import read, root_of
-from goalport.server.web.problems import MEDIA_TYPE
+from goalport.server.web.problems import MEDIA_TYPE, invalid
+
+PROCESSES: Final = "/api/v1/process"
+EVENTS: Final = "/events/process"
+INFO: Final = "/api/v1/platform-info"
+EVENT_NAME: Final = "agent-process-event"
+_LONGEST_WAIT: Final = 300.0
+_LARGEST_PAGE: Final = 500
+_LARGEST_NUMBER: Final = 2**53
+_ANSWERS: Final = frozenset({"response", "declined"})
+_Wait = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=_LONGEST_WAIT,
+        allow_inf_nan=False,
+        description="For how many seconds the answer may wait for the result; 0: not at all",
+    ),
+]
+
+
+class StartRequest(BaseModel):
+    """The body of a request that starts a process."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    goal: str | None = Field(None, description="The published goal")
+    agent: str | None = Field(None, description="In place of the goal, if the agent has only one that is published")
+    input: dict[str, Any] | None = Field(None, description="The arguments of the goal, as its tool takes them")
+    bindings: dict[str, Any] | None = Field(
+        None, description="In place of the input: each object to start from, by its type's name in snake case"
+    )
+    wait: _Wait = 30.0
+
+
+class ContinueRequest(BaseModel):
+    """The body of a request that answers a question."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"oneOf": [{"required": [each]} for each in sorted(_ANSWERS)]}
+    )
+
+    awaitable_id: str | None = Field(
+        None, alias="awaitableId", description="The question; needed only if several are open"
+    )
+    response: Any = Field(None, description="The person's answer, valid against the schema of the question")
+    declined: str = Field(
+        default_factory=str,
+        min_length=1,
+        max_length=2_000,
+        description="In place of the response: why the person says no",
+    )
+    wait: _Wait = 30.0
+
+    @model_validator(mode="after")
+    def _has_one_answer(self) -> Self:
+        if len(self.model_fields_set & _ANSWERS) != 1:
+            raise PydanticCustomError("one_answer", "give either response or declined")
+        return self
+
+
+class _Query(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class StateQuery(_Query):
+    """The query of a request for the state of a process."""
+
+    wait: _Wait = 0.0
+
+
+class EndQuery(_Query):
+    """The query of a request that kills a process."""
+
+    reason: str = Field("Its caller deleted it.", min_length=1, max_length=2_000, description="Why, in a sentence")
+    erase: bool = Field(default=False, description="Whether nothing of it and of what it started stays stored")
+
+
+class EraseQuery(_Query):
+    """The query of a request that erases what a caller left."""
+
+    caller: str = Field("", max_length=1_000, description="Whose; by default your own; for admins alone")
+    issuer: str | None = Field(None, max_length=1_000, description="Who issued the id of that caller, if several did")
+    dry_run: bool = Field(default=False, alias="dryRun", description="Whether it is only counted")
+
+
+class ListQuery(_Query):
+    """The query of a request for processes."""
+
+    after: str = Field(
+        "", pattern=f"^({ID.pattern})?$", description="The id of the process after which the page begins"
+    )
+    limit: int = Field(50, ge=1, le=_LARGEST_PAGE)
+    status: list[ProcessStatus] = Field(default_factory=list[ProcessStatus], description="Only those; may be repeated")
+    newest_first: bool = Field(default=True, alias="newestFirst")
+    of_all: bool = Field(default=False, alias="all", description="Those of all callers; for admins alone")
+
+
+class NoQuery(_Query):
+    """The query of a request that takes none."""
+
+
+class EventsQuery(_Query):
+    """The query of a request for events."""
+
+    after: int = Field(0, ge=0, le=_LARGEST_NUMBER, description="The number of the event after which to begin")
+
+
+Q = TypeVar("Q", bound=_Query)
+
+
+def read_query(kind: type[Q], request: Request, *lists: str) -> Q:
+    """The query of a request; `lists` may be repeated. Raises `Problem`."""
+    query = request.query_params
+    if repeated := [name for name in query if name not in lists and len(query.getlist(name)) > 1]:
+        raise invalid([f"{each}: given more than once" for each in repeated], "Give each parameter once.")
+    return read(kind, {name: query.getlist(name) if name in lists else value for name, value in query.items()})
+
 
 _MOST: Final = 16
 _SCHEMAS: Final = "#/components/schemas/"
 _TEXT: Final[Schema] = {"type": "string"}
+_INTEGER: Final[Schema] = {"type": "integer"}
 _OBJECT: Final[Schema] = {"type": "object"}
+_TIME: Final[Schema] = {"type": "string", "format": "date-time"}
+_LINKS: Final[Schema] = {"type": "object", "additionalProperties": _TEXT}
 _PROBLEMS: Final = {
     400: "The body is not JSON.",
     404: "There is no such process, or it is not the caller's.",
@@ -61,104 +172,82 @@ def _an_object(required: Mapping[str, Schema], optional: Mapping[str, Schema] | 
     return {"type": "object", "properties": {**required, **(optional or {})}, "required": [*required]}
 
 
+def _texts(names: str) -> Mapping[str, Schema]:
+    return dict.fromkeys(names.split(), _TEXT)
+
+
+def _list_of(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
 def _optional(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-_TIME: Final[Schema] = {"type": "string", "format": "date-time"}
-_LINKS: Final[Schema] = {"type": "object", "additionalProperties": _TEXT}
-_COST: Final[Schema] = _an_object({"usd": {"type": "number"}, "modelCalls": {"type": "integer"}})
-_QUESTION: Final[Schema] = {
-    "awaitableId": _TEXT,
-    "prompt": _TEXT,
+_COST: Final[Schema] = _an_object({"usd": {"type": "number"}, "modelCalls": _INTEGER})
+_QUESTION: Final[Mapping[str, Schema]] = {
+    **_texts("awaitableId prompt"),
     "schema": {"type": "object", "description": "The JSON Schema of the response"},
 }
-_SOMETIMES: Final[Schema] = {
+_SOMETIMES: Final[Mapping[str, Schema]] = {
     "options": {
-        "type": "array",
+        **_list_of(_an_object({"label": _TEXT, "response": {}})),
         "description": "All responses to choose from, if there are few",
-        "items": _an_object({"label": _TEXT, "response": {}}),
     },
     "url": {**_TEXT, "description": "The address that the person opens to do what is asked"},
 }
-_FINISHED: Final[Schema] = {
-    "processId": _TEXT,
-    "goal": _TEXT,
+_FINISHED: Final[Mapping[str, Schema]] = {
+    **_texts("processId goal"),
     "status": {"const": "completed"},
     "cost": _COST,
     "links": _LINKS,
 }
+_ASKED: Final[Mapping[str, Schema]] = {"questions": _list_of(_ref("Question")), "links": _LINKS}
+_LISTED: Final[Mapping[str, Schema]] = {
+    **_texts("processId agent status"),
+    "createdAt": _TIME,
+    "finishedAt": _optional(_TIME),
+    "links": _LINKS,
+}
 _FIXED: Final[Mapping[str, Schema]] = {
     "Problem": _an_object(
-        {"type": _TEXT, "title": _TEXT, "status": {"type": "integer"}, "detail": _TEXT},
+        {**_texts("type title detail"), "status": _INTEGER},
         {
-            "errors": {"type": "array", "items": _an_object({"field": _TEXT, "detail": _TEXT})},
-            "processId": _TEXT,
-            "goal": _TEXT,
-            "processStatus": _TEXT,
+            **_texts("processId goal processStatus limit"),
+            "errors": _list_of(_an_object(_texts("field detail"))),
             "links": _LINKS,
-            "limit": _TEXT,
         },
     ),
-    "Question": _an_object(
-        {**_QUESTION, "kind": {"enum": [*FORMS]}, "askedAt": _TIME},
-        _SOMETIMES,
-    ),
+    "Question": _an_object({**_QUESTION, "kind": {"enum": [*FORMS]}, "askedAt": _TIME}, _SOMETIMES),
     "Unfinished": _an_object(
-        {
-            "processId": _TEXT,
-            "goal": _TEXT,
-            "status": {"enum": ["not_started", "running", "paused", "waiting"]},
-            "questions": {"type": "array", "items": _ref("Question")},
-            "links": _LINKS,
-        },
+        {**_texts("processId goal"), "status": {"enum": ["not_started", "running", "paused", "waiting"]}, **_ASKED},
         {**_QUESTION, **_SOMETIMES},
     ),
     "Finished": _an_object({**_FINISHED, "result": {}}),
     "Process": _an_object(
         {
-            "processId": _TEXT,
-            "goal": _TEXT,
-            "agent": _TEXT,
-            "status": _TEXT,
+            **_LISTED,
+            **_ASKED,
+            **_texts("goal mermaid"),
             "reason": _optional(_TEXT),
-            "plan": {"type": "array", "items": _TEXT},
-            "history": {"type": "array", "items": _an_object({"action": _TEXT, "startedAt": _TIME, "status": _TEXT})},
-            "questions": {"type": "array", "items": _ref("Question")},
-            "createdAt": _TIME,
-            "finishedAt": _optional(_TIME),
+            "plan": _list_of(_TEXT),
+            "history": _list_of(_an_object({**_texts("action status"), "startedAt": _TIME})),
             "cost": _COST,
             "models": _OBJECT,
-            "mermaid": _TEXT,
-            "links": _LINKS,
         },
         {"result": {}, **_QUESTION, **_SOMETIMES},
     ),
     "ProcessPage": _an_object(
         {
-            "processes": {
-                "type": "array",
-                "items": _an_object(
-                    {
-                        "processId": _TEXT,
-                        "agent": _TEXT,
-                        "status": _TEXT,
-                        "startedBy": _optional(_TEXT),
-                        "createdAt": _TIME,
-                        "finishedAt": _optional(_TIME),
-                        "links": _LINKS,
-                    },
-                    {"caller": _an_object({"id": _TEXT, "issuer": _TEXT})},
-                ),
-            },
+            "processes": _list_of(
+                _an_object({**_LISTED, "startedBy": _optional(_TEXT)}, {"caller": _an_object(_texts("id issuer"))})
+            ),
             "links": _LINKS,
         }
     ),
-    "Erased": _an_object(
-        {each: {"type": "integer"} for each in ("conversations", "processes", "contexts", "documents", "signIns")}
-    ),
-    "PlatformInfo": _an_object({"name": _TEXT, "version": _TEXT, "counts": _OBJECT, "links": _LINKS}),
-    "Entries": {"type": "object", "additionalProperties": {"type": "array", "items": _OBJECT}, "minProperties": 1},
+    "Erased": _an_object(dict.fromkeys(["conversations", "processes", "contexts", "documents", "signIns"], _INTEGER)),
+    "PlatformInfo": _an_object({**_texts("name version"), "counts": _OBJECT, "links": _LINKS}),
+    "Entries": {"type": "object", "additionalProperties": _list_of(_OBJECT), "minProperties": 1},
 }
 
 
@@ -172,7 +261,7 @@ class OpenApi:
 
     async def show(self, request: Request) -> Response:
         """The document for what is published now, as far as the caller may use it."""
-        read(NoQuery, query_of(request))
+        read_query(NoQuery, request)
         publication = self._access.publication
         known = self._known.get(publication.granted)
         if known is None or known[0] is not publication:
@@ -187,7 +276,7 @@ class OpenApi:
         return {
             "openapi": "3.1.0",
             "info": {"title": self._name, "version": __version__, "description": "Goals of agents, as processes."},
-            "paths": {**_paths(goals), **_lists(self._lists)},
+            "paths": _paths(goals, self._lists),
             "components": {"schemas": {**_FIXED, **_schemas(goals)}},
         }
 
@@ -199,10 +288,9 @@ def _schemas(goals: Sequence[GoalTool]) -> Mapping[str, Schema]:
     ends: list[Schema] = []
     for each in goals:
         name = each.tool.name
-        bindings = PublishedArguments.by_type(each.arguments.kinds)
         for part, schema in (
             ("input", each.arguments.closed_schema),
-            ("bindings", bindings.closed_schema),
+            ("bindings", PublishedArguments.by_type(each.arguments.kinds).closed_schema),
             ("result", each.policy.output.value_schema),
         ):
             found[f"{name}.{part}"] = _placed(schema, f"{name}.{part}")
@@ -236,17 +324,15 @@ def _placed(schema: Schema, name: str) -> Schema:
     return mapped(placed, lambda inner: _placed(inner, name))
 
 
-def _paths(goals: Sequence[GoalTool]) -> Mapping[str, Any]:
+def _paths(goals: Sequence[GoalTool], lists: Sequence[str]) -> Mapping[str, Any]:
     body = (400, 413, 415)
     key = {"name": "Idempotency-Key", "in": "header", "schema": {**_TEXT, "minLength": 1, "maxLength": 256}}
     last = {"name": "Last-Event-ID", "in": "header", "schema": EventsQuery.model_json_schema()["properties"]["after"]}
-    one = f"{PROCESSES}/{{id}}"
     names = ", ".join(each.tool.name for each in goals) or "none"
-    started = {
-        200: {**_json("Result", "The result"), "links": _links("look", "follow", "end")},
-        202: {**_json("Unfinished", "It goes on, or waits for a person"), "links": _links(*_NEXT)},
-    }
-    resumed = {**started, 200: _json("Finished", "The result")}
+    one, of_one = f"{PROCESSES}/{{id}}", {"parameters": [_ID]}
+    unfinished = {**_json("Unfinished", "It goes on, or waits for a person"), "links": _links(*_NEXT)}
+    started = {200: {**_json("Result", "The result"), "links": _links("look", "follow", "end")}, 202: unfinished}
+    resumed = {200: _json("Finished", "The result"), 202: unfinished}
     state = {200: {**_json("Process", "Its state"), "links": _links("end")}}
     events: dict[int, dict[str, Any]] = {
         200: {"description": f"Server-sent events, {EVENT_NAME}, with JSON data", "content": {"text/event-stream": {}}},
@@ -254,19 +340,20 @@ def _paths(goals: Sequence[GoalTool]) -> Mapping[str, Any]:
     }
     listed = {200: _json("ProcessPage", "A page")}
     erased = {200: _json("Erased", "How much was erased, or would be")}
+    info = {200: _json("PlatformInfo", "Counts and links")}
+    document = {200: _content("application/json", _OBJECT, "It")}
+    start = _operation(
+        "start", "Start a goal", started, *body, 429, description=f"Goals: {names}.", takes="Start", given=[key]
+    )
     return {
-        PROCESSES: {
-            "post": _operation(
-                "start", "Start a goal", started, *body, 429, description=f"Goals: {names}.", takes="Start", given=[key]
-            )
-        },
+        PROCESSES: {"post": start},
         one: {
-            "parameters": [_ID],
+            **of_one,
             "get": _operation("look", "Look at a process", state, 404, given=_query(StateQuery)),
             "delete": _operation("end", "Kill or erase a process", state, 404, given=_query(EndQuery)),
         },
         f"{one}/continue": {
-            "parameters": [_ID],
+            **of_one,
             "post": _operation("continue", "Answer a question", resumed, *body, 404, 409, 429, takes="Continue"),
         },
         "/api/v1/processes": {
@@ -274,27 +361,19 @@ def _paths(goals: Sequence[GoalTool]) -> Mapping[str, Any]:
             "delete": _operation("erase", "Erase what you left", erased, given=_query(EraseQuery)),
         },
         f"{EVENTS}/{{id}}": {
-            "parameters": [_ID],
+            **of_one,
             "get": _operation("follow", "Follow a process", events, 404, 429, given=[*_query(EventsQuery), last]),
+        },
+        INFO: {"get": _operation("info", "What is deployed", info)},
+        "/openapi.json": {"get": _operation("document", "This document", document)},
+        **{
+            f"{INFO}/{name}": {"get": _operation(name, f"List {name}", {200: _json("Entries", f"All {name}")})}
+            for name in lists
         },
     }
 
 
-def _lists(names: Sequence[str]) -> Mapping[str, Any]:
-    """The paths that tell what is deployed, and this document."""
-    info = {200: _json("PlatformInfo", "Counts and links")}
-    document = {200: _content("application/json", _OBJECT, "It")}
-    lists = {
-        f"{INFO}/{name}": {"get": _operation(name, f"List {name}", {200: _json("Entries", f"All {name}")})}
-        for name in names
-    }
-    return {
-        INFO: {"get": _operation("info", "What is deployed", info)},
-        "/openapi.json": {"get": _operation("document", "This document", document)},
-        **lists,
-    }
-
-
+_ID: Final = {"name": "id", "in": "path", "required": True, "schema": _TEXT, "description": "The processId"}
 _NEXT: Final = ("look", "continue", "follow", "end")
 """The operations on the process of an answer."""
 
@@ -307,9 +386,6 @@ def _links(*operations: str) -> dict[str, Any]:
     return {name: {"operationId": name, **process, **bodies.get(name, {})} for name in operations}
 
 
-_ID: Final = {"name": "id", "in": "path", "required": True, "schema": _TEXT, "description": "The processId"}
-
-
 def _query(kind: type[BaseModel]) -> list[dict[str, Any]]:
     schema, found = kind.model_json_schema(), list[dict[str, Any]]()
     for name, each in schema["properties"].items():
@@ -319,12 +395,12 @@ def _query(kind: type[BaseModel]) -> list[dict[str, Any]]:
     return found
 
 
-def _json(name: str, description: str) -> dict[str, Any]:
-    return _content("application/json", _ref(name), description)
-
-
 def _content(media: str, schema: Schema, description: str) -> dict[str, Any]:
     return {"description": description, "content": {media: {"schema": schema}}}
+
+
+def _json(name: str, description: str) -> dict[str, Any]:
+    return _content("application/json", _ref(name), description)
 
 
 def _operation(

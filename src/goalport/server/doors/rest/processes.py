@@ -2,32 +2,47 @@
 
 What is started here is stored from the beginning, so that whoever got its id finds it again. A client that leaves while
 its answer waits for a result has no id yet: its process is killed as over MCP. A stream of events takes the next one
-only when the client has taken the one before it: a slow client has no queue here. Above: the door.
+only when the client has taken the one before it: a slow client has no queue here. Every answer about one process begins
+with the same members. Above: the door.
 """
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import ExitStack, aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, aclosing, suppress
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, cast
+from urllib.parse import quote
 
 import anyio
 from pydantic.alias_generators import to_camel
+from pydantic_core import from_json, to_json
 from sse_starlette import ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from goalport.base.errors import AlreadyAnswered, BadInput, HandedOver, StoreError, UnknownName, Unreadable
-from goalport.base.events import Event, as_json
+from goalport.base.errors import AlreadyAnswered, BadInput, HandedOver, StoreError, ToolError, UnknownName, Unreadable
+from goalport.base.events import as_json
 from goalport.base.secrecy import hide_known
-from goalport.base.words import type_name
+from goalport.base.words import cleaned, type_name
 from goalport.runtime.platform.erasure import caller_known_as
-from goalport.runtime.platform.runs import IdempotentCall, Run, Watch, process_of
-from goalport.runtime.process import AgentProcess, LoggedEvent, Outcome, Question, find_question
+from goalport.runtime.platform.runs import IdempotentCall, Watch, process_of
+from goalport.runtime.process import (
+    AgentProcess,
+    Completed,
+    Failed,
+    LoggedEvent,
+    Outcome,
+    ProcessStatus,
+    Question,
+    Waiting,
+    find_question,
+)
 from goalport.runtime.process.event_log import DIALOGUE
 from goalport.server.auth import current_caller
-from goalport.server.doors.rest.answers import answer_to, record_line, view_of
-from goalport.server.doors.rest.requests import (
+from goalport.server.doors.rest.openapi import (
+    EVENT_NAME,
+    EVENTS,
+    PROCESSES,
     ContinueRequest,
     EndQuery,
     EraseQuery,
@@ -36,12 +51,15 @@ from goalport.server.doors.rest.requests import (
     NoQuery,
     StartRequest,
     StateQuery,
+    read_query,
 )
-from goalport.server.publish.forms import Form, form_of
-from goalport.server.publish.goal_tools import GoalTool
-from goalport.server.publish.publication import Publication
+from goalport.server.publish.answers import reason_of, written_by
+from goalport.server.publish.forms import form_of
+from goalport.server.publish.goal_tools import CallPolicy, GoalTool
+from goalport.server.publish.portability import Schema
 from goalport.server.publish.published_arguments import PublishedArguments
-from goalport.server.publish.publisher import Publisher, start_goal
+from goalport.server.publish.publisher import answer_question, start_goal
+from goalport.server.publish.resources import cost_of, process_view, question_view
 from goalport.server.web.endpoint import (
     EventStream,
     HttpDoor,
@@ -49,73 +67,71 @@ from goalport.server.web.endpoint import (
     admitted,
     body_of,
     call_of,
-    client_left,
     read,
     root_of,
+    while_client_stays,
 )
-from goalport.server.web.problems import Problem, invalid
+from goalport.server.web.problems import Problem, invalid, unavailable
+from goalport.store import ProcessRecord
 from goalport.tools.schemas import UNREADABLE
 
 _KEY: Final = "idempotency-key"
+_LAST_ID: Final = "last-event-id"
 _END_SECONDS: Final = 5.0
 """The most seconds that a deletion waits for the process to stop before it is answered."""
-
-
-async def own_process(publisher: Publisher, request: Request) -> AgentProcess:
-    """The process in the path of a request, if the caller may follow it. Raises `Problem`."""
-    process_id = str(request.path_params["id"])
-    process = await process_of(publisher.platform, process_id, current_caller())
-    if process is None:
-        raise Problem(
-            HTTPStatus.NOT_FOUND,
-            "unknown-process",
-            f"There is no process {process_id[:100]!r}, or it is not yours. Expected the processId of an answer. A"
-            " process that ended long ago is forgotten: start another then.",
-        )
-    call_of(request).process = process
-    return process
-
-
-def query_of(request: Request, *lists: str) -> dict[str, Any]:
-    """The parameters in the query of a request; `lists` may be repeated. Raises `Problem` for others that are."""
-    query = request.query_params
-    repeated = [name for name in query if name not in lists and len(query.getlist(name)) > 1]
-    if repeated:
-        raise invalid([f"{each}: given more than once" for each in repeated], "Give each parameter once.")
-    return {name: query.getlist(name) if name in lists else value for name, value in query.items()}
+_WAIT_SECONDS: Final = 30
+"""How long the link `wait` waits for the result, or for a question."""
 
 
 class ProcessHandlers:
     """The handlers of requests about processes."""
 
     def __init__(self, door: HttpDoor) -> None:
-        self._require = door.require
+        self._require, self._access = door.require, door.access
         self._publisher = publisher = door.publisher
-        self._access = door.access
         self._platform = publisher.platform
-        self._limits = publisher.limits
+        self._open = OpenStreams(publisher.settings)
+
+    async def _own(self, request: Request) -> AgentProcess:
+        """The process in the path of a request, if the caller may follow it. Raises `Problem`."""
+        process_id = str(request.path_params["id"])
+        process = await process_of(self._platform, process_id, current_caller())
+        if process is None:
+            told = (
+                f"There is no process {process_id[:100]!r}, or it is not yours. Expected the processId of an answer. A"
+                " process that ended long ago is forgotten: start another then."
+            )
+            raise Problem(HTTPStatus.NOT_FOUND, "unknown-process", told)
+        call_of(request).process = process
+        return process
 
     async def start(self, request: Request) -> Response:
         """Start a process of a published goal, and wait for its result for a while."""
-        read(NoQuery, query_of(request))
+        read_query(NoQuery, request)
         asked = read(StartRequest, await body_of(request))
-        tool, call = self._tool(asked), call_of(request)
+        tool, call, key = self._tool(asked), call_of(request), request.headers.get(_KEY)
         call.name, call.arguments = tool.tool.name, tuple(asked.input or asked.bindings or ())
         self._require(self._publisher.publication.scopes.tools[tool.tool.name])
-        async with admitted(self._limits, request, begins=True):
-            call.process = process = await self._started(tool, asked, request.headers.get(_KEY))
-            run = self._publisher.runs.of(process, detached=tool.policy.detached)
-            return answer_to(process, await _outcome_for(request, run, asked.wait), root_of(request))
-
-    async def _started(self, tool: GoalTool, asked: StartRequest, key: str | None) -> AgentProcess:
-        within, given = ("input", asked.input or {}) if asked.bindings is None else ("bindings", asked.bindings)
-        arguments = tool.arguments if asked.bindings is None else PublishedArguments.by_type(tool.arguments.kinds)
-        objects = _read(arguments, given, within)
-        try:
-            once = None if key is None else IdempotentCall.of(current_caller(), tool.tool.name, key, given)
-            return await start_goal(self._publisher, tool, objects, current_caller(), once=once)
-        except BadInput as error:
-            raise invalid([f"Idempotency-Key: {error}"], str(error)) from None
+        async with admitted(self._publisher.limits, request, begins=True):
+            within, given, arguments = "input", asked.input or {}, tool.arguments
+            if asked.bindings is not None:
+                within, given, arguments = "bindings", asked.bindings, PublishedArguments.by_type(arguments.kinds)
+            try:
+                objects = arguments.begin(given)
+            except BadInput as error:
+                raise invalid(error.problems, str(error), within=within) from None
+            try:
+                once = None if key is None else IdempotentCall.of(call.caller, tool.tool.name, key, given)
+                process = await start_goal(self._publisher, tool, objects, call.caller, once=once)
+            except BadInput as error:
+                raise invalid([f"Idempotency-Key: {error}"], str(error)) from None
+            call.process = process
+            if asked.wait:
+                with Watch(self._publisher.runs.of(process, detached=tool.policy.detached)):
+                    outcome = await while_client_stays(request, _outcome_within(process, asked.wait))
+            else:
+                outcome = await _outcome_within(process, 0)
+            return answer_to(process, outcome, root_of(request))
 
     def _tool(self, asked: StartRequest) -> GoalTool:
         """The published goal that a request names, perhaps one that its caller may not start. Raises `Problem`."""
@@ -123,116 +139,94 @@ class ProcessHandlers:
             raise invalid(["goal: give either goal or agent"], "Name the goal to start, or its agent.")
         if asked.input is not None and asked.bindings is not None:
             raise invalid(["bindings: give either input or bindings"], "Give what the goal starts from once.")
-        tools, every = _goal_tools(self._access.publication), _goal_tools(self._publisher.publication)
+        tools, every = (
+            {name: each for name, each in publication.tools.items() if isinstance(each, GoalTool)}
+            for publication in (self._access.publication, self._publisher.publication)
+        )
         if asked.goal is not None:
-            if asked.goal not in every:
-                self._require(self._access.base)
-                reason = str(UnknownName("goal", asked.goal[:100], tools))
-                raise invalid([f"goal: {reason}"], reason)
-            return every[asked.goal]
-        own = [each for each in tools.values() if each.agent.name == asked.agent]
-        own = own or [each for each in every.values() if each.agent.name == asked.agent]
-        if len(own) == 1:
-            return own[0]
+            if asked.goal in every:
+                return every[asked.goal]
+            field, reason = "goal", str(UnknownName("goal", asked.goal[:100], tools))
+        else:
+            own = [each for each in tools.values() if each.agent.name == asked.agent]
+            found = own or [each for each in every.values() if each.agent.name == asked.agent]
+            if len(found) == 1:
+                return found[0]
+            known = {each.agent.name for each in tools.values()}
+            field, reason = "agent", str(UnknownName("agent", str(asked.agent)[:100], known))
+            if own:
+                reason = f"{asked.agent} has several goals. Name one: {', '.join(each.tool.name for each in own)}."
         self._require(self._access.base)
-        known = {each.agent.name for each in tools.values()}
-        reason = str(UnknownName("agent", str(asked.agent)[:100], known))
-        if own and own[0].tool.name in tools:
-            reason = f"{asked.agent} has several goals. Name one: {', '.join(each.tool.name for each in own)}."
-        raise invalid([f"agent: {reason}"], reason)
+        raise invalid([f"{field}: {reason}"], reason)
 
     async def resume(self, request: Request) -> Response:
         """Answer a question of a process, and wait for what comes of it for a while."""
-        process = await own_process(self._publisher, request)
+        process = await self._own(request)
         self._require(self._access.of_process(process))
-        read(NoQuery, query_of(request))
+        read_query(NoQuery, request)
         asked = read(ContinueRequest, await body_of(request))
-        question = self._question(process, asked.awaitable_id)
-        async with admitted(self._limits, request, begins=False):
-            await self._answer(process, question, asked)
+        question = _question_of(process, asked.awaitable_id)
+        async with admitted(self._publisher.limits, request, begins=False):
+            try:
+                form = None if asked.declined else form_of(question)
+            except UNREADABLE:
+                kind = type_name(question.response_type)
+                told = f"A {kind} cannot be read from JSON: decline, or delete the process."
+                raise _conflict("unreadable-question", told) from None
+            try:
+                response = None if form is None else form.read(asked.response)
+                caller = current_caller()
+                await answer_question(self._publisher, caller, question, response, declined=asked.declined)
+            except AlreadyAnswered as error:
+                raise _conflict("already-answered", f"{error} The first answer counts.") from None
+            except BadInput as error:
+                if not error.problems:  # the process has ended meanwhile
+                    raise _conflict("not-waiting", str(error)) from None
+                problems = [each.removeprefix("answer: ") for each in error.problems]
+                raise invalid(problems, str(error), within="response") from None
             return answer_to(process, await _outcome_within(process, asked.wait), root_of(request))
-
-    async def _answer(self, process: AgentProcess, question: Question, asked: ContinueRequest) -> None:
-        try:
-            response = None if asked.declined else _form(question).read(asked.response)
-            await self._platform.answer(process.id, question.id, response, declined=asked.declined)
-            self._publisher.audit_trail.answered(current_caller(), question, response, declined=bool(asked.declined))
-        except AlreadyAnswered as error:
-            raise _conflict("already-answered", f"{error} The first answer counts.") from None
-        except BadInput as error:
-            if not error.problems:  # the process has ended meanwhile
-                raise _conflict("not-waiting", str(error)) from None
-            problems = [each.removeprefix("answer: ") for each in error.problems]
-            raise invalid(problems, str(error), within="response") from None
-
-    def _question(self, process: AgentProcess, question_id: str | None) -> Question:
-        """The open question of that id, or the only one. Raises `Problem`."""
-        waiting = process.open_questions
-        if question_id is None:
-            if len(waiting) == 1:
-                return waiting[0]
-            if waiting:
-                named = ", ".join(each.id for each in waiting)
-                raise invalid(["awaitableId: required, since several are open"], f"Say which you answer: {named}.")
-            raise _conflict("not-waiting", f"Process {process.id} waits for no answer: it is {process.status}.")
-        try:
-            _, question = find_question(process, question_id)
-        except UnknownName:
-            detail = f"Process {process.id} has asked no question {question_id[:100]!r}. Expected an awaitableId of it."
-            raise invalid([f"awaitableId: {detail}"], detail) from None
-        if question.status != "open":
-            told = f"Question {question.id} is {question.status} already: the first answer counts."
-            raise _conflict("already-answered", told)
-        if question not in waiting:
-            raise _conflict("not-waiting", f"Process {process.id} waits for no answer: it is {process.status}.")
-        return question
 
     async def look(self, request: Request) -> Response:
         """The state of a process; with `wait`, once it has ended or waits for an answer."""
-        process = await own_process(self._publisher, request)
-        await _outcome_within(process, read(StateQuery, query_of(request)).wait)
+        process = await self._own(request)
+        await _outcome_within(process, read_query(StateQuery, request).wait)
         return JSONResponse(view_of(process, root_of(request)))
 
     async def end(self, request: Request) -> Response:
         """Kill a process; one that has ended is not changed, unless it is to be erased."""
-        process = await own_process(self._publisher, request)
+        process, trail = await self._own(request), self._publisher.audit_trail
         self._require(self._access.of_process(process))
-        asked, goes_on = read(EndQuery, query_of(request)), not process.status.ended
+        asked, goes_on = read_query(EndQuery, request), not process.status.ended
         if asked.erase:
             await self._platform.processes.erase(process.root.id, asked.reason)
-            self._publisher.audit_trail.erased(current_caller(), None, {"process_id": process.id})
-            return JSONResponse(view_of(process, root_of(request)))
-        process.kill(asked.reason)
-        if goes_on:
-            self._publisher.audit_trail.ended(current_caller(), process.id)
-        with anyio.move_on_after(_END_SECONDS):
-            await process.rest()
+            trail.erased(current_caller(), None, {"process_id": process.id})
+        else:
+            process.kill(asked.reason)
+            if goes_on:
+                trail.ended(current_caller(), process.id)
+            with anyio.move_on_after(_END_SECONDS):
+                await process.rest()
         return JSONResponse(view_of(process, root_of(request)))
 
     async def erase(self, request: Request) -> Response:
         """Erase what the caller left; for an admin, what any caller did."""
-        asked, caller = read(EraseQuery, query_of(request)), current_caller()
+        asked, caller = read_query(EraseQuery, request), current_caller()
         self._require(self._publisher.publication.scopes.rules.write)
-        if asked.caller and not caller.admin:
-            told = f"Only who has the scope {self._publisher.settings.auth.admin_scope} may erase what another left."
-            raise Problem(HTTPStatus.FORBIDDEN, "admin-only", told)
+        if asked.caller:
+            self._require_admin("erase what another left")
         whose = caller
         if asked.caller:
             whose = await caller_known_as(asked.caller, asked.issuer, self._platform.store)
-        erased = await self._platform.erase(whose, dry_run=asked.dry_run)
+        erased = (await self._platform.erase(whose, dry_run=asked.dry_run))._asdict()
         if not asked.dry_run:
-            self._publisher.audit_trail.erased(caller, whose, erased._asdict())
-        content = erased._asdict()
-        content["signIns"] = content.pop("sign_ins")
-        return JSONResponse(content)
+            self._publisher.audit_trail.erased(caller, whose, erased)
+        return JSONResponse({to_camel(name): number for name, number in erased.items()})
 
     async def list(self, request: Request) -> Response:
         """The processes of the caller, or for an admin those of all, a page at a time."""
-        asked = read(ListQuery, query_of(request, "status"))
-        caller = current_caller()
-        if asked.of_all and not caller.admin:
-            told = f"Only who has the scope {self._publisher.settings.auth.admin_scope} may list those of all callers."
-            raise Problem(HTTPStatus.FORBIDDEN, "admin-only", told)
+        asked, caller = read_query(ListQuery, request, "status"), current_caller()
+        if asked.of_all:
+            self._require_admin("list those of all callers")
         with suppress(Unreadable):  # one that cannot be read is there too
             if asked.after and await process_of(self._platform, asked.after, caller) is None:
                 reason = f"The process {asked.after} is not known any more. Begin again with the first page."
@@ -250,47 +244,52 @@ class ProcessHandlers:
         lines = [record_line(each, root_of(request), with_caller=asked.of_all) for each in shown]
         return JSONResponse({"processes": lines, "links": links})
 
+    def _require_admin(self, what: str) -> None:
+        if not current_caller().admin:
+            told = f"Only who has the scope {self._publisher.settings.auth.admin_scope} may {what}."
+            raise Problem(HTTPStatus.FORBIDDEN, "admin-only", told)
 
-def _goal_tools(publication: Publication) -> dict[str, GoalTool]:
-    return {name: each for name, each in publication.tools.items() if isinstance(each, GoalTool)}
+    async def follow(self, request: Request) -> Response:
+        """The events after a number; 204, after which browsers do not connect again, if none can follow."""
+        process = await self._own(request)
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
+        asked = read_query(EventsQuery, request)
+        if _LAST_ID in request.headers:  # a client that connects again repeats its query
+            asked = read(EventsQuery, {"after": request.headers[_LAST_ID]})
+        ended = process.status.ended
+        events = self._platform.events(process.id, asked.after)
+        async with AsyncExitStack() as counted:
+            counted.enter_context(self._open.one_of(current_caller()))
+            first = await anext(events, None) if ended else None
+            if ended and first is None:
+                return Response(status_code=HTTPStatus.NO_CONTENT)
+            return EventStream(_written(first, events), self._publisher.settings.heartbeat_seconds, counted.pop_all())
 
 
-def _read(arguments: PublishedArguments, given: Mapping[str, Any], within: str) -> tuple[object, ...]:
-    try:
-        return arguments.begin(given)
-    except BadInput as error:
-        raise invalid(error.problems, str(error), within=within) from None
-
-
-def _form(question: Question) -> Form:
-    try:
-        return form_of(question)
-    except UNREADABLE:
-        kind = type_name(question.response_type)
-        told = f"A {kind} cannot be read from JSON: decline, or delete the process."
-        raise _conflict("unreadable-question", told) from None
+def _question_of(process: AgentProcess, question_id: str | None) -> Question:
+    """The open question of that id, or the only one. Raises `Problem`."""
+    waiting = process.open_questions
+    if question_id is None and len(waiting) > 1:
+        named = ", ".join(each.id for each in waiting)
+        raise invalid(["awaitableId: required, since several are open"], f"Say which you answer: {named}.")
+    if question_id is not None:
+        try:
+            _, question = find_question(process, question_id)
+        except UnknownName:
+            told = f"Process {process.id} has asked no question {question_id[:100]!r}. Expected an awaitableId of it."
+            raise invalid([f"awaitableId: {told}"], told) from None
+        if question.status != "open":
+            told = f"Question {question.id} is {question.status} already: the first answer counts."
+            raise _conflict("already-answered", told)
+        waiting = [question] if question in waiting else []
+    if not waiting:
+        raise _conflict("not-waiting", f"Process {process.id} waits for no answer: it is {process.status}.")
+    return waiting[0]
 
 
 def _conflict(kind: str, detail: str) -> Problem:
     return Problem(HTTPStatus.CONFLICT, kind, detail)
-
-
-async def _outcome_for(request: Request, run: Run, seconds: float) -> Outcome | None:
-    """The outcome of a run; if its client leaves before the answer, its watch on the run ends (`Watch.leave`)."""
-    if not seconds:
-        return await _outcome_within(run.process, 0)
-    outcome = None
-    with Watch(run) as watch:
-
-        async def leave() -> None:
-            await client_left(request)
-            watch.leave()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(leave)
-            outcome = await _outcome_within(run.process, seconds)
-            tasks.cancel_scope.cancel()
-    return outcome
 
 
 async def _outcome_within(process: AgentProcess, seconds: float) -> Outcome | None:
@@ -303,51 +302,146 @@ async def _outcome_within(process: AgentProcess, seconds: float) -> Outcome | No
     return None if process.withheld else process.outcome
 
 
-EVENT_NAME: Final = "agent-process-event"
-_LAST_ID: Final = "last-event-id"
-
-
-class EventHandlers:
-    """The handler of requests for events."""
-
-    def __init__(self, publisher: Publisher) -> None:
-        self._publisher = publisher
-        self._open = OpenStreams(publisher.settings)
-
-    async def follow(self, request: Request) -> Response:
-        """The events after a number; 204, after which browsers do not connect again, if none can follow."""
-        process = await own_process(self._publisher, request)
-        if request.method == "HEAD":
-            return Response(media_type="text/event-stream")
-        asked = read(EventsQuery, query_of(request))
-        if _LAST_ID in request.headers:  # a client that connects again repeats its query
-            asked = read(EventsQuery, {"after": request.headers[_LAST_ID]})
-        ended = process.status.ended
-        events = self._publisher.platform.events(process.id, asked.after)
-        with ExitStack() as counted:
-            counted.enter_context(self._open.one_of(current_caller()))
-            first = await anext(events, None) if ended else None
-            if ended and first is None:
-                return Response(status_code=HTTPStatus.NO_CONTENT)
-            return EventStream(_written(first, events), self._publisher.settings.heartbeat_seconds, counted.pop_all())
-
-
 async def _written(first: LoggedEvent | None, events: AsyncGenerator[LoggedEvent]) -> AsyncIterator[ServerSentEvent]:
+    """Events as JSON data, without what models and tools say to each other."""
+
+    def message(logged: LoggedEvent) -> ServerSentEvent:
+        view = {to_camel(name): value for name, value in as_json(logged.event).items() if name not in DIALOGUE}
+        data = hide_known(json.dumps(view, ensure_ascii=False))
+        return ServerSentEvent(data, event=EVENT_NAME, id=str(logged.number), sep="\n")
+
     async with aclosing(events):
         if first is not None:
-            yield _message(first)
-        try:
+            yield message(first)
+        with suppress(HandedOver, StoreError):  # the client connects again, perhaps with another replica
             async for each in events:
-                yield _message(each)
-        except (HandedOver, StoreError):  # the client connects again, perhaps with another replica, or reads the reason
-            return
+                yield message(each)
 
 
-def _message(logged: LoggedEvent) -> ServerSentEvent:
-    data = json.dumps(event_view(logged.event), ensure_ascii=False)
-    return ServerSentEvent(hide_known(data), event=EVENT_NAME, id=str(logged.number), sep="\n")
+def answer_to(process: AgentProcess, outcome: Outcome | None, root: str) -> Response:
+    """The answer to a request that started or continued a process; None: it still runs.
+
+    `root` is the path under which the server is mounted, with which links begin.
+
+    Raises `Problem` if it ended without a result.
+    """
+    goal = CallPolicy.of_process(process).name
+    # What it came to since is not in this answer.
+    status = outcome.status if outcome else ProcessStatus.RUNNING if process.outcome else process.status
+    head = {"processId": process.id, "goal": goal, "status": str(status)}
+    links = {"links": _links(root, process.id)}
+    if outcome is None or isinstance(outcome, Waiting):
+        asked = _asked(outcome, map(question_view, process.open_questions))
+        return JSONResponse({**head, **asked, **links}, HTTPStatus.ACCEPTED, {"Location": links["links"]["self"]})
+    if isinstance(outcome, Failed) and outcome.not_begun:
+        raise unavailable(outcome.reason)
+    try:
+        result = _result(process, outcome) if isinstance(outcome, Completed) else b"null"
+        why = reason_of(outcome, goal)
+    except ToolError as error:
+        result, why = b"null", str(error)
+    if why is not None:
+        about = {"processId": process.id, "goal": goal, "processStatus": str(status)}  # `status` is that of HTTP
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "no-result", why, errors=[], **about, **links)
+    after = {"cost": cost_of(process), **links}
+    # The result is JSON already, and may be large.
+    content = to_json(head)[:-1], b',"result":', result, b",", to_json(after)[1:]
+    return Response(b"".join(content), media_type="application/json")
 
 
-def event_view(event: Event) -> dict[str, Any]:
-    """An event as JSON data, without what models and tools say to each other."""
-    return {to_camel(name): value for name, value in as_json(event).items() if name not in DIALOGUE}
+def _result(process: AgentProcess, outcome: Completed) -> bytes:
+    """The result as JSON. Raises `ToolError` if it cannot be written."""
+    policy = CallPolicy.of_process(process)
+    return written_by(policy.output.json, policy.name, outcome.value)
+
+
+def view_of(process: AgentProcess, root: str) -> dict[str, Any]:
+    """All that is known of a process: its status, plan, history, cost and questions, and its result if it has one."""
+    view = process_view(process)
+    del view["id"]
+    content = {
+        "processId": process.id,
+        **view,
+        "goal": CallPolicy.of_process(process).name,
+        "reason": None if view["reason"] is None else cleaned(hide_known(view["reason"])),
+        **_asked(process.outcome, view["questions"]),
+        "links": _links(root, process.id),
+    }
+    if isinstance(process.outcome, Completed):
+        try:
+            content["result"] = from_json(_result(process, process.outcome))
+        except ToolError as error:
+            content["reason"] = cleaned(hide_known(str(error)))
+    return content
+
+
+def record_line(record: ProcessRecord, root: str, *, with_caller: bool = False) -> dict[str, Any]:
+    """A process in a list; `with_caller` says for whom it runs."""
+    caller = {"caller": {"id": record.caller.id, "issuer": record.caller.issuer}} if with_caller else {}
+    return {
+        "processId": record.id,
+        "agent": record.agent,
+        **caller,
+        "status": record.status,
+        "startedBy": record.parent or None,
+        "createdAt": record.created_at.isoformat(),
+        "finishedAt": record.finished_at.isoformat() if record.final and record.finished_at is not None else None,
+        "links": _links(root, record.id),
+    }
+
+
+def _links(root: str, process_id: str) -> dict[str, str]:
+    name = quote(process_id, safe="")
+    path = f"{root}{PROCESSES}/{name}"
+    return {
+        "self": path,
+        "wait": f"{path}?wait={_WAIT_SECONDS}",
+        "continue": f"{path}/continue",
+        "events": f"{root}{EVENTS}/{name}",
+    }
+
+
+def _asked(outcome: Outcome | None, views: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The questions of a process; if it waits for answers, the first is also beside what is said of the process."""
+    questions = [_question(each) for each in views]
+    first = questions[0] if isinstance(outcome, Waiting) and questions else {}
+    shown = {"awaitableId", "prompt", "schema", "options", "url"}
+    return {**{name: value for name, value in first.items() if name in shown}, "questions": questions}
+
+
+def _question(view: Mapping[str, Any]) -> dict[str, Any]:
+    schema = view.get("schema", {})
+    labels = {each["key"]: each["label"] for each in view.get("options", ())}
+    options = [{**each, "label": labels.get(each["label"], each["label"])} for each in _options(schema)]
+    return {
+        "awaitableId": view["id"],
+        "prompt": view["message"],
+        "kind": view.get("kind", "form"),
+        "schema": schema,
+        **({"options": options} if options else {}),
+        **({"url": view["url"]} if "url" in view else {}),
+        "askedAt": view["askedAt"],
+    }
+
+
+def _options(schema: Schema) -> Iterator[dict[str, Any]]:
+    """The answers to choose from, each whole, if that is all that is asked: one field with a fixed list of values."""
+    if schema.get("type") == "boolean":
+        yield from ({"label": label, "response": value} for label, value in (("Yes", True), ("No", False)))
+        return
+    properties = cast("Mapping[str, Schema]", schema.get("properties", {}))
+    chosen = [name for name, each in properties.items() if _values(each)]
+    if len(chosen) == 1 and set(schema.get("required", ())) <= {*chosen}:
+        (name,) = chosen
+        for label, value in _values(properties[name]):
+            yield {"label": label, "response": {name: value}}
+
+
+def _values(schema: Schema) -> list[tuple[str, Any]]:
+    """The values that a field can have, with their labels; none if there is no fixed list of them."""
+    if "enum" in schema:
+        return [(str(each), each) for each in schema["enum"]]
+    titled: list[Schema] = schema.get("oneOf", schema.get("anyOf", []))
+    if all("const" in each for each in titled):
+        return [(str(each.get("title", each["const"])), each["const"]) for each in titled]
+    return []
