@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from goalport.base.hosts import is_loopback, is_wildcard
 from goalport.models.llm import TRIAL_MODEL
 from goalport.server.auth.guard import route_path
-from goalport.server.doors.mcp.transports.jsonrpc import replayed
+from goalport.server.doors.mcp.jsonrpc import replayed
 from goalport.server.site.health import HEALTH_PATHS
 from goalport.server.web.problems import problem
 from goalport.workspace.settings import Settings

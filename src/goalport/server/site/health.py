@@ -174,8 +174,8 @@ class MetricsPage:
         self._health = health
         publisher.calls.observers.append(self._on_call)
         publisher.calls.refusals.append(self.metrics.refusal)
-        publisher.platform.processes.on_spending.tell = self._on_spending
-        publisher.platform.processes.on_spending.asked = self.metrics.model_request
+        publisher.platform.processes.on_spending = self._on_spending
+        publisher.platform.processes.on_model_request = self.metrics.model_request
         store = publisher.platform.store
         self._store = store if isinstance(store, DatabaseProcessStore) else None
         if self._store is not None:

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from goalport.base.observe import tell
 from goalport.base.words import counted
 from goalport.server.auth.guard import GONE, receive_until, route_path
-from goalport.server.doors.mcp.transports.sse import SSE_PATH
+from goalport.server.doors.mcp.door import SSE_PATH
 from goalport.server.publish.publisher import Publisher
 from goalport.server.workers import reload_signals
 

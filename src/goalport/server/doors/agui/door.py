@@ -1,7 +1,7 @@
 """The AG-UI door (`site.app.Door`): its paths, and how front ends find them.
 
 It neither listens nor mounts its routes; `site` does. The handlers, and with them the types of the protocol, are
-imported with the first request, because importing them takes long. Below: `handlers`.
+imported with the first request, because importing them takes long. Below: `runs`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ class AguiDoor:
 
         def by(name: Literal["list", "show", "run"]) -> Handler:
             async def answer(request: Request) -> Response:
-                from goalport.server.doors.agui.handlers import RunHandlers
+                from goalport.server.doors.agui.runs import RunHandlers
 
                 handler: Handler = getattr(RunHandlers(door, streams), name)
                 return await handler(request)

@@ -12,37 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from ag_ui.core import (
-    AssistantMessage,
-    BaseEvent,
-    ContentPart,
-    CustomEvent,
-    DeveloperMessage,
-    FunctionCall,
-    Message,
-    ReasoningEndEvent,
-    ReasoningMessageContentEvent,
-    ReasoningMessageEndEvent,
-    ReasoningMessageStartEvent,
-    ReasoningStartEvent,
-    StateDeltaEvent,
-    StateSnapshotEvent,
-    StepFinishedEvent,
-    StepStartedEvent,
-    SystemMessage,
-    TextMessageContentEvent,
-    TextMessageEndEvent,
-    TextMessageStartEvent,
-    TokenUsage,
-    ToolCall,
-    ToolCallArgsEvent,
-    ToolCallEndEvent,
-    ToolCallResultEvent,
-    ToolCallStartEvent,
-    ToolMessage,
-    UserMessage,
-)
-from ag_ui.core.types import DataSource, ImagePart, ReasoningMessage, TextPart
+from ag_ui import core as ag
 
 from goalport.base.errors import BadInput
 from goalport.base.events import (
@@ -59,7 +29,7 @@ from goalport.base.events import (
     ToolCalled,
     ToolReturned,
 )
-from goalport.models.llm import AssistantMessage as Reply, Image, Message as ChatMessage, UserMessage as Said
+from goalport.models.llm import AssistantMessage, Image, Message, UserMessage
 from goalport.runtime.chat import ConversationMessage, compare
 
 _NO_IMAGE: Final = "only images that come with the message are taken: a part of type image, with a source of type data"
@@ -69,9 +39,9 @@ _NO_IMAGE: Final = "only images that come with the message are taken: a part of 
 class Asked:
     """What a run asks of a conversation."""
 
-    message: Said
+    message: UserMessage
     """What a person says."""
-    earlier: tuple[ChatMessage, ...] = ()
+    earlier: tuple[Message, ...] = ()
     """What was said before it, of which the conversation knows nothing."""
     after: str | None = None
     """The id of the message that it follows; empty: it is the first; None: it follows the last one."""
@@ -85,7 +55,7 @@ class Again:
     """The id of that message in the conversation."""
 
 
-def asked(entries: Sequence[ConversationMessage], given: Sequence[Message], state: object) -> Asked | Again | None:
+def asked(entries: Sequence[ConversationMessage], given: Sequence[ag.Message], state: object) -> Asked | Again | None:
     """What is new in the messages of a front end; None: nothing that somebody has to answer.
 
     `entries` is the branch of the conversation that is shown. If the front end's messages end where the conversation
@@ -97,42 +67,44 @@ def asked(entries: Sequence[ConversationMessage], given: Sequence[Message], stat
     match, seen = compare(entries, messages), member_of(state, "conversation", "head")
     if match.tail:
         *earlier, last = match.tail
-        if isinstance(last, Said) and last.is_empty:
-            place = max(number for number, each in enumerate(given) if isinstance(each, UserMessage))
+        if isinstance(last, UserMessage) and last.is_empty:
+            place = max(number for number, each in enumerate(given) if isinstance(each, ag.UserMessage))
             problem = f"messages[{place}].content: should have a text or an image, but is empty"
             raise BadInput(problem, [problem])
         is_edited = match.forks and match.after != (seen or "")
-        return Asked(last, tuple(earlier), match.after if is_edited else None) if isinstance(last, Said) else None
-    asks = bool(messages) and isinstance(messages[-1], Said)
+        return (
+            Asked(last, tuple(earlier), match.after if is_edited else None) if isinstance(last, UserMessage) else None
+        )
+    asks = bool(messages) and isinstance(messages[-1], UserMessage)
     return Again(match.after) if asks and (match.after != seen or not match.forks) else None
 
 
-def _as_stored(given: Sequence[Message], entries: Sequence[ConversationMessage]) -> list[ChatMessage]:
+def _as_stored(given: Sequence[ag.Message], entries: Sequence[ConversationMessage]) -> list[Message]:
     """What was said; of a reply whose stream was cut, what the conversation has of it."""
     replies = {each.id: each.message for each in entries if each.role == "assistant"}
     spoken = ((each, _said(each, f"messages[{number}]")) for number, each in enumerate(given))
     return [replies.get(each.id, message) for each, message in spoken if message is not None]
 
 
-def _said(message: Message, place: str = "messages") -> ChatMessage | None:
+def _said(message: ag.Message, place: str = "messages") -> Message | None:
     """What a person or the chatbot says in a message; None: it is about a call of a tool, or tells of reasoning."""
     match message:
-        case UserMessage(content=str(text)):
-            return Said(text)
-        case UserMessage(content=parts):
-            texts = [each.text for each in parts if isinstance(each, TextPart)]
-            shown = [(number, each) for number, each in enumerate(parts) if not isinstance(each, TextPart | str)]
+        case ag.UserMessage(content=str(text)):
+            return UserMessage(text)
+        case ag.UserMessage(content=parts):
+            texts = [each.text for each in parts if isinstance(each, ag.TextPart)]
+            shown = [(number, each) for number, each in enumerate(parts) if not isinstance(each, ag.TextPart | str)]
             images = (_image(each, f"{place}.content[{number}]") for number, each in shown)
-            return Said("\n".join(texts), tuple(images))
-        case AssistantMessage(content=content) if content:
-            return Reply(content)
+            return UserMessage("\n".join(texts), tuple(images))
+        case ag.AssistantMessage(content=content) if content:
+            return AssistantMessage(content)
         case _:
             return None
 
 
-def _image(part: ContentPart, place: str) -> Image:
-    if not isinstance(part, ImagePart) or not isinstance(part.source, DataSource):
-        kind = part.type if not isinstance(part, ImagePart) else f"image by {part.source.type}"
+def _image(part: ag.ContentPart, place: str) -> Image:
+    if not isinstance(part, ag.ImagePart) or not isinstance(part.source, ag.DataSource):
+        kind = part.type if not isinstance(part, ag.ImagePart) else f"image by {part.source.type}"
         problem = f"{place}: {_NO_IMAGE}; came {kind}"
         raise BadInput(problem, [problem])
     try:
@@ -144,29 +116,29 @@ def _image(part: ContentPart, place: str) -> Image:
     raise BadInput(problem, [problem])
 
 
-def instructions(given: Sequence[Message]) -> str:
+def instructions(given: Sequence[ag.Message]) -> str:
     """The instructions among the messages of a front end, as one text."""
-    return "\n\n".join(each.content for each in given if isinstance(each, SystemMessage | DeveloperMessage))
+    return "\n\n".join(each.content for each in given if isinstance(each, ag.SystemMessage | ag.DeveloperMessage))
 
 
-def last_text(given: Sequence[Message]) -> str:
+def last_text(given: Sequence[ag.Message]) -> str:
     """What a person said last. Raises `BadInput` if nobody has said anything in words."""
-    message = next((each for each in reversed(given) if isinstance(each, UserMessage)), None)
+    message = next((each for each in reversed(given) if isinstance(each, ag.UserMessage)), None)
     said = None if message is None else _said(message)
     if said is None or not said.content.strip():
         raise BadInput("Expected a message of the user with a text, but there is none.")
     return said.content
 
 
-def merged(given: Sequence[Message], entries: Sequence[ConversationMessage]) -> list[Message]:
+def merged(given: Sequence[ag.Message], entries: Sequence[ConversationMessage]) -> list[ag.Message]:
     """All messages of a conversation as the front end has to show them: its own where it has them, with what it made.
 
     What it has and the conversation has not, since it was edited or said elsewhere, is left out.
     """
-    whole: list[Message] = []
+    whole: list[ag.Message] = []
     spoken = [_said(each) for each in given]
 
-    def made(begin: int, end: int) -> list[Message]:
+    def made(begin: int, end: int) -> list[ag.Message]:
         return [given[at] for at in range(begin, end) if spoken[at] is None]
 
     def says(at: int, entry: ConversationMessage) -> bool:
@@ -188,15 +160,17 @@ def merged(given: Sequence[Message], entries: Sequence[ConversationMessage]) -> 
     return whole + made(place, len(given))
 
 
-def _shown(entry: ConversationMessage) -> Iterator[Message]:
+def _shown(entry: ConversationMessage) -> Iterator[ag.Message]:
     message = entry.message
-    if isinstance(message, Reply):
-        yield AssistantMessage(id=entry.id, content=message.content)
-    elif isinstance(message, Said):
+    if isinstance(message, AssistantMessage):
+        yield ag.AssistantMessage(id=entry.id, content=message.content)
+    elif isinstance(message, UserMessage):
         images = ((base64.b64encode(each.data).decode(), each.media_type) for each in message.images)
-        parts: list[ContentPart] = [ImagePart(source=DataSource(value=data, mime_type=kind)) for data, kind in images]
-        content = [TextPart(text=message.content), *parts] if parts else message.content
-        yield UserMessage(id=entry.id, name=entry.name or None, content=content)
+        parts: list[ag.ContentPart] = [
+            ag.ImagePart(source=ag.DataSource(value=data, mime_type=kind)) for data, kind in images
+        ]
+        content = [ag.TextPart(text=message.content), *parts] if parts else message.content
+        yield ag.UserMessage(id=entry.id, name=entry.name or None, content=content)
 
 
 STATE: Final = "goalport"
@@ -212,20 +186,20 @@ class SharedState:
             self._kept = cast("Mapping[str, Any]", given)
         self._told: dict[str, object] = {}
 
-    def snapshot(self, **told: object) -> Iterator[BaseEvent]:
+    def snapshot(self, **told: object) -> Iterator[ag.BaseEvent]:
         """The event that gives the front end the whole state, with `told` in it."""
         self._told.update(told)
         if self._kept is not None:
-            yield StateSnapshotEvent(snapshot={**self._kept, STATE: {**self._told}})
+            yield ag.StateSnapshotEvent(snapshot={**self._kept, STATE: {**self._told}})
 
-    def change(self, name: str, value: object) -> Iterator[BaseEvent]:
+    def change(self, name: str, value: object) -> Iterator[ag.BaseEvent]:
         """The event that sets one member of what the server tells; none if it is so already."""
         if name in self._told and self._told[name] == value:
             return
         self._told[name] = value
         if self._kept is not None:
             patch = {"op": "add", "path": f"/{STATE}/{name}", "value": value}
-            yield StateDeltaEvent.model_validate({"delta": [patch]})
+            yield ag.StateDeltaEvent.model_validate({"delta": [patch]})
 
 
 def member_of(state: object, *path: str) -> object:
@@ -241,7 +215,7 @@ class _Streamed:
     """A message whose pieces come one after another."""
 
     text: str = ""
-    reasoning: list[ReasoningMessage] = field(default_factory=list[ReasoningMessage])
+    reasoning: list[ag.ReasoningMessage] = field(default_factory=list[ag.ReasoningMessage])
     reasons: bool = False
     """Whether a message of reasoning is open."""
 
@@ -254,7 +228,7 @@ class RunEvents:
     """
 
     def __init__(self, state: SharedState, elsewhere: Collection[str] = ()) -> None:
-        self.messages: list[Message] = []
+        self.messages: list[ag.Message] = []
         """The messages that the front end has made of the events: what was said, and the calls of tools."""
         self.withdrawn = False
         """Whether the front end was shown a text that is no message, because the action that wrote it failed."""
@@ -266,16 +240,16 @@ class RunEvents:
         self._tokens: Counter[tuple[str, str]] = Counter()
 
     @property
-    def usage(self) -> list[TokenUsage] | None:
+    def usage(self) -> list[ag.TokenUsage] | None:
         """The tokens that models have read and written, by model; None: no model was asked."""
-        used: list[TokenUsage] = []
+        used: list[ag.TokenUsage] = []
         for model in dict.fromkeys(model for model, _ in self._tokens):
             read, written = self._tokens[model, "in"], self._tokens[model, "out"]
-            usage = TokenUsage(model=model, input_tokens=read, output_tokens=written, total_tokens=read + written)
+            usage = ag.TokenUsage(model=model, input_tokens=read, output_tokens=written, total_tokens=read + written)
             used.append(usage)
         return used or None
 
-    def of(self, event: Event) -> Iterator[BaseEvent]:
+    def of(self, event: Event) -> Iterator[ag.BaseEvent]:
         """The events that tell of an event of a process; none for one that a front end does not need."""
         match event:
             case MessageDelta() if event.text:
@@ -300,7 +274,7 @@ class RunEvents:
             case _:
                 pass
 
-    def _work(self, event: ActionStarted | ActionFinished | ToolCalled | ToolReturned) -> Iterator[BaseEvent]:
+    def _work(self, event: ActionStarted | ActionFinished | ToolCalled | ToolReturned) -> Iterator[ag.BaseEvent]:
         match event:
             case ActionStarted(action=name):
                 # An action that its process has twice at once, or a child process too, is another step by name.
@@ -308,10 +282,10 @@ class RunEvents:
                     name = f"{name} ({event.process_id} {event.number})"
                 if name not in self._steps.values():
                     self._steps[event.process_id, event.number] = name
-                    yield StepStartedEvent(step_name=name)
+                    yield ag.StepStartedEvent(step_name=name)
             case ActionFinished():
                 if (name := self._steps.pop((event.process_id, event.number), None)) is not None:
-                    yield StepFinishedEvent(step_name=name)
+                    yield ag.StepFinishedEvent(step_name=name)
             case ToolCalled():
                 if event.tool in self._elsewhere:
                     return
@@ -323,69 +297,69 @@ class RunEvents:
                 if (call_id := self._calls.pop((event.process_id, event.call_id), None)) is not None:
                     yield self._result(call_id, event.result, is_error=event.is_error)
 
-    def call(self, call_id: str, tool: str, arguments: str) -> Iterator[BaseEvent]:
+    def call(self, call_id: str, tool: str, arguments: str) -> Iterator[ag.BaseEvent]:
         """The events of a call of a tool."""
-        function = FunctionCall(name=tool, arguments=arguments)
-        self.messages.append(AssistantMessage(id=call_id, tool_calls=[ToolCall(id=call_id, function=function)]))
-        yield ToolCallStartEvent(tool_call_id=call_id, tool_call_name=tool)
-        yield ToolCallArgsEvent(tool_call_id=call_id, delta=arguments)
-        yield ToolCallEndEvent(tool_call_id=call_id)
+        function = ag.FunctionCall(name=tool, arguments=arguments)
+        self.messages.append(ag.AssistantMessage(id=call_id, tool_calls=[ag.ToolCall(id=call_id, function=function)]))
+        yield ag.ToolCallStartEvent(tool_call_id=call_id, tool_call_name=tool)
+        yield ag.ToolCallArgsEvent(tool_call_id=call_id, delta=arguments)
+        yield ag.ToolCallEndEvent(tool_call_id=call_id)
 
-    def close(self) -> Iterator[BaseEvent]:
+    def close(self) -> Iterator[ag.BaseEvent]:
         """Close what is open, since the run ends."""
         for message_id, streamed in self._streamed.items():
             yield from _end_reasoning(streamed)
             if streamed.text:
                 self.withdrawn = True
-                yield TextMessageEndEvent(message_id=message_id)
+                yield ag.TextMessageEndEvent(message_id=message_id)
         self._streamed.clear()
         for call_id in self._calls.values():
             yield self._result(call_id, "The call gave no result: the run has ended.", is_error=True)
         self._calls.clear()
-        yield from (StepFinishedEvent(step_name=name) for name in self._steps.values())
+        yield from (ag.StepFinishedEvent(step_name=name) for name in self._steps.values())
         self._steps.clear()
 
-    def _piece(self, piece: MessageDelta, streamed: _Streamed) -> Iterator[BaseEvent]:
+    def _piece(self, piece: MessageDelta, streamed: _Streamed) -> Iterator[ag.BaseEvent]:
         if piece.thinking:
             if not streamed.reasons:
                 streamed.reasons = True
                 span = f"{piece.message_id}-reasoning-{len(streamed.reasoning) + 1}"
-                streamed.reasoning.append(ReasoningMessage(id=span, content=""))
-                yield ReasoningStartEvent(message_id=span)
-                yield ReasoningMessageStartEvent(message_id=span, role="reasoning")
+                streamed.reasoning.append(ag.ReasoningMessage(id=span, content=""))
+                yield ag.ReasoningStartEvent(message_id=span)
+                yield ag.ReasoningMessageStartEvent(message_id=span, role="reasoning")
             message = streamed.reasoning[-1]
             message.content += piece.text
-            yield ReasoningMessageContentEvent(message_id=message.id, delta=piece.text)
+            yield ag.ReasoningMessageContentEvent(message_id=message.id, delta=piece.text)
             return
         yield from _end_reasoning(streamed)
         if not streamed.text:
-            yield TextMessageStartEvent(message_id=piece.message_id, role="assistant")
+            yield ag.TextMessageStartEvent(message_id=piece.message_id, role="assistant")
         streamed.text += piece.text
-        yield TextMessageContentEvent(message_id=piece.message_id, delta=piece.text)
+        yield ag.TextMessageContentEvent(message_id=piece.message_id, delta=piece.text)
 
-    def _sent(self, sent: MessageSent, streamed: _Streamed) -> Iterator[BaseEvent]:
+    def _sent(self, sent: MessageSent, streamed: _Streamed) -> Iterator[ag.BaseEvent]:
         yield from _end_reasoning(streamed)
         if streamed.text:
             self.withdrawn = self.withdrawn or streamed.text != sent.text
         else:
-            yield TextMessageStartEvent(message_id=sent.message_id, role="assistant")
+            yield ag.TextMessageStartEvent(message_id=sent.message_id, role="assistant")
             if sent.text:
-                yield TextMessageContentEvent(message_id=sent.message_id, delta=sent.text)
-        yield TextMessageEndEvent(message_id=sent.message_id)
-        self.messages += [*streamed.reasoning, AssistantMessage(id=sent.message_id, content=sent.text)]
+                yield ag.TextMessageContentEvent(message_id=sent.message_id, delta=sent.text)
+        yield ag.TextMessageEndEvent(message_id=sent.message_id)
+        self.messages += [*streamed.reasoning, ag.AssistantMessage(id=sent.message_id, content=sent.text)]
 
-    def _result(self, call_id: str, text: str, *, is_error: bool) -> BaseEvent:
+    def _result(self, call_id: str, text: str, *, is_error: bool) -> ag.BaseEvent:
         message_id, error = f"{call_id}-result", text if is_error else None
-        self.messages.append(ToolMessage(id=message_id, tool_call_id=call_id, content=text, error=error))
-        return ToolCallResultEvent(message_id=message_id, tool_call_id=call_id, content=text)
+        self.messages.append(ag.ToolMessage(id=message_id, tool_call_id=call_id, content=text, error=error))
+        return ag.ToolCallResultEvent(message_id=message_id, tool_call_id=call_id, content=text)
 
 
-def _end_reasoning(streamed: _Streamed) -> Iterator[BaseEvent]:
+def _end_reasoning(streamed: _Streamed) -> Iterator[ag.BaseEvent]:
     if streamed.reasons:
         streamed.reasons = False
-        yield ReasoningMessageEndEvent(message_id=streamed.reasoning[-1].id)
-        yield ReasoningEndEvent(message_id=streamed.reasoning[-1].id)
+        yield ag.ReasoningMessageEndEvent(message_id=streamed.reasoning[-1].id)
+        yield ag.ReasoningEndEvent(message_id=streamed.reasoning[-1].id)
 
 
-def _custom(name: str, **value: Any) -> CustomEvent:
-    return CustomEvent(name=f"{STATE}.{name}", value=value)
+def _custom(name: str, **value: Any) -> ag.CustomEvent:
+    return ag.CustomEvent(name=f"{STATE}.{name}", value=value)

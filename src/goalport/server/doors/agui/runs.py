@@ -1,38 +1,41 @@
-"""Runs of chatbots and of goals, as events: a turn of a conversation, or a process, from its start until it rests.
+"""The requests of the AG-UI door, and runs as streams of events: a turn or a process, from its start until it rests.
 
 A thread of a front end is a conversation of its caller, and nobody else's. A question ends a run as an interrupt, and
 so does a call of a tool of the front end; a later run answers, on any replica. A question keeps its id, and the first
-answer counts, over whichever door it comes. Below: the events. Above: the handlers.
+answer counts, over whichever door it comes. What is wrong with a request is refused over HTTP before the stream begins;
+what goes wrong in a run is its last event. Only this module of the room catches every exception. Below: the events.
+Above: the door.
 """
 
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
 from hashlib import sha256
+from http import HTTPStatus
 from typing import Any, Final, cast
+from urllib.parse import quote
 
 import anyio
-from ag_ui.core import (
-    BaseEvent,
-    Interrupt,
-    Message,
-    MessagesSnapshotEvent,
-    ResumeEntry,
-    RunAgentInput,
-    RunErrorEvent,
-    RunFinishedEvent,
-    RunFinishedInterruptOutcome,
-    RunFinishedSuccessOutcome,
-    Tool,
-    ToolMessage,
-    UserMessage,
-)
+from ag_ui import core as ag
 from pydantic_core import from_json
+from sse_starlette import ServerSentEvent
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
-from goalport.base.errors import BadInput, GoalportError, ToolError, UnknownName
+from goalport.base.errors import (
+    AlreadyAnswered,
+    BadInput,
+    ConversationEnded,
+    GoalportError,
+    HandedOver,
+    StoreError,
+    ToolError,
+    UnknownName,
+    Unreadable,
+)
 from goalport.base.events import MessageSent
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned, listed
@@ -57,6 +60,7 @@ from goalport.runtime.process import (
     Rested,
     find_question,
 )
+from goalport.server.auth import current_caller
 from goalport.server.doors.agui.events import (
     STATE,
     Asked,
@@ -68,9 +72,10 @@ from goalport.server.doors.agui.events import (
     merged,
 )
 from goalport.server.publish.answers import reason_of, text_of, written_by
-from goalport.server.publish.calls import Call
+from goalport.server.publish.calls import Call, logged, unavailable_words
 from goalport.server.publish.forms import form_of
 from goalport.server.publish.goal_tools import GoalTool
+from goalport.server.publish.limits import LimitReached
 from goalport.server.publish.portability import Schema
 from goalport.server.publish.publisher import (
     Publisher,
@@ -81,8 +86,23 @@ from goalport.server.publish.publisher import (
     start_goal,
 )
 from goalport.server.publish.resources import question_view
+from goalport.server.web.endpoint import AnswerStream, HttpDoor, OpenStreams, admitted, body_of, call_of, read
+from goalport.server.web.problems import Problem, invalid
 from goalport.tools import schema_fault
 from goalport.tools.schemas import UNREADABLE
+
+Agent = AgentProcessChatbot | GoalTool
+_FRAMEWORK: Final = "goalport"
+_LONGEST_ID: Final = 1_000
+_CODES: Final[Mapping[type[Exception], str]] = {
+    AlreadyAnswered: "already-answered",
+    ConversationEnded: "conversation-ended",
+    BadInput: "invalid-input",
+    UnknownName: "invalid-input",
+    LimitReached: "limit-reached",
+}
+"""What programs are told of a mistake: the first one that fits."""
+
 
 _YES_OR_NO: Final = frozenset({"approved", "confirmed"})
 """The members in one of which front ends send a yes or no, where they do not send it bare."""
@@ -108,14 +128,14 @@ class Answer:
     """Why there is no answer; empty: there is one."""
 
 
-def interrupt_of(question: Question, interrupt_id: str = "") -> Interrupt:
+def interrupt_of(question: Question, interrupt_id: str = "") -> ag.Interrupt:
     """The interrupt that asks a question, with another id than the question's if one is given.
 
     It has no schema if the answer cannot be read from JSON.
     """
     view, expires = question_view(question), question.expires_at
     schema = cast("dict[str, Any] | None", view.get("schema"))
-    return Interrupt(
+    return ag.Interrupt(
         id=interrupt_id or question.id,
         reason="confirmation" if schema is not None and schema.get("type") == "boolean" else "input_required",
         message=cleaned(hide_known(question.message)),
@@ -125,7 +145,7 @@ def interrupt_of(question: Question, interrupt_id: str = "") -> Interrupt:
     )
 
 
-def answers(process: AgentProcess, resume: Sequence[ResumeEntry]) -> Sequence[Answer]:
+def answers(process: AgentProcess, resume: Sequence[ag.ResumeEntry]) -> Sequence[Answer]:
     """What is to be answered by the entries of a run. Nothing was answered if one of them is wrong.
 
     An entry that says again how its question was settled has nothing to answer; nor has one that cancels a question
@@ -144,7 +164,7 @@ def _nothing_waits() -> RunRefused:
     return RunRefused("unknown-interrupt", "Nothing waits for an answer here, so there is nothing to resume.")
 
 
-def _answer_of(process: AgentProcess, entry: ResumeEntry) -> Answer | None:
+def _answer_of(process: AgentProcess, entry: ag.ResumeEntry) -> Answer | None:
     try:
         _, question = find_question(process, entry.interrupt_id)
     except UnknownName:
@@ -181,7 +201,7 @@ def takes_front_end(platform: AgentPlatform, chatbot: AgentProcessChatbot) -> bo
     return any(each.type is FrontEnd for action in actions for taken in action.inputs for each in taken.leaves)
 
 
-def offer_problems(tools: Sequence[Tool]) -> Iterator[str]:
+def offer_problems(tools: Sequence[ag.Tool]) -> Iterator[str]:
     """What is wrong with the tools that a front end offers, in lines."""
     for place, each in enumerate(tools):
         schema = _schema(each)
@@ -192,11 +212,11 @@ def offer_problems(tools: Sequence[Tool]) -> Iterator[str]:
             yield f"tools[{place}].name: should not be empty"
 
 
-def _schema(tool: Tool) -> object:
+def _schema(tool: ag.Tool) -> object:
     return {"type": "object", "properties": {}} if tool.parameters in (None, {}) else tool.parameters
 
 
-def front_end_of(given: RunAgentInput) -> FrontEnd:
+def front_end_of(given: ag.RunAgentInput) -> FrontEnd:
     """What a front end tells and offers. What the server told in its state before is left out."""
     state = given.state
     if isinstance(state, dict):
@@ -209,10 +229,10 @@ def front_end_of(given: RunAgentInput) -> FrontEnd:
     )
 
 
-def tool_answers(process: AgentProcess | None, given: Sequence[Message]) -> Iterator[Answer]:
+def tool_answers(process: AgentProcess | None, given: Sequence[ag.Message]) -> Iterator[Answer]:
     """What came of the calls that a process waits for. A person who speaks instead leaves them out."""
-    results = {each.tool_call_id: each for each in given if isinstance(each, ToolMessage)}
-    speaks = bool(given) and isinstance(given[-1], UserMessage)
+    results = {each.tool_call_id: each for each in given if isinstance(each, ag.ToolMessage)}
+    speaks = bool(given) and isinstance(given[-1], ag.UserMessage)
     for each in process.open_questions if process else ():
         if not isinstance(each.wait, FrontEndCall):
             continue
@@ -231,18 +251,18 @@ class GoalRun:
     Parameters: `given` is what the front end has sent. `call` is the call that the run is.
     """
 
-    def __init__(self, tool: GoalTool, given: RunAgentInput, publisher: Publisher, call: Call) -> None:
-        self._tool, self._given, self._publisher, self._call = tool, given, publisher, call
+    def __init__(self, tool: GoalTool, given: ag.RunAgentInput, publisher: Publisher, call: Call) -> None:
+        self._tool, self.given, self._publisher, self._call = tool, given, publisher, call
         self._state = SharedState(given.state)
         self._events = RunEvents(self._state)
 
-    async def events(self) -> AsyncGenerator[BaseEvent]:
+    async def events(self) -> AsyncGenerator[ag.BaseEvent]:
         """What happens, from after the start of the run to its end.
 
         Raises `RunRefused`, `BadInput`, `LimitReached`, `StoreError` and `HandedOver`.
         """
         follower = Follower()
-        process = await (self._resumed(follower) if self._given.resume else self._started(follower))
+        process = await (self._resumed(follower) if self.given.resume else self._started(follower))
         self._call.process = process
         told = {"id": process.id, "goal": self._tool.tool.name}
         for each in self._state.snapshot(process=told, plan=None, questions=[], result=None):
@@ -263,7 +283,7 @@ class GoalRun:
     async def _started(self, follower: Follower) -> AgentProcess:
         tool, caller, given = self._tool, self._call.caller, self._input()
         objects = tool.arguments.begin(given)
-        key = sha256(f"{self._given.thread_id}\n{self._given.run_id}".encode()).hexdigest()
+        key = sha256(f"{self.given.thread_id}\n{self.given.run_id}".encode()).hexdigest()
         once = IdempotentCall.of(caller, tool.tool.name, f"agui {key}", given)
         try:
             return await start_goal(self._publisher, tool, objects, caller, once=once, listener=follower)
@@ -276,7 +296,7 @@ class GoalRun:
 
         Raises `BadInput`.
         """
-        for each in (self._given.forwarded_props, self._given.state):
+        for each in (self.given.forwarded_props, self.given.state):
             if isinstance(each, Mapping) and isinstance(typed := cast("Mapping[str, Any]", each).get("input"), Mapping):
                 return cast("Mapping[str, Any]", typed)
         field = self._tool.text_field
@@ -284,11 +304,11 @@ class GoalRun:
             taken = ", ".join(self._tool.arguments.schema.get("properties", ()))
             told = f"{self._tool.tool.name} cannot start from a sentence: it takes {taken}."
             raise BadInput(f"{told} Give them as an object, in the member `input` of the state or of forwardedProps.")
-        return {field: last_text(self._given.messages)}
+        return {field: last_text(self.given.messages)}
 
     async def _resumed(self, follower: Follower) -> AgentProcess:
         """The process that goes on with answers."""
-        caller, resume = self._call.caller, self._given.resume or ()
+        caller, resume = self._call.caller, self.given.resume or ()
         ids = [each.interrupt_id.partition(_BETWEEN) for each in resume]
         found = {process_id for process_id, _, _ in ids}
         process = await process_of(self._publisher.platform, found.pop(), caller) if len(found) == 1 else None
@@ -304,13 +324,13 @@ class GoalRun:
             await answer_question(self._publisher, caller, each.question, each.response, declined=each.declined)
         return process
 
-    def _end(self, process: AgentProcess, outcome: Outcome) -> Iterator[BaseEvent]:
-        policy, given, usage = self._tool.policy, self._given, self._events.usage
-        finished = partial(RunFinishedEvent, thread_id=given.thread_id, run_id=given.run_id, usage=usage)
+    def _end(self, process: AgentProcess, outcome: Outcome) -> Iterator[ag.BaseEvent]:
+        policy, given, usage = self._tool.policy, self.given, self._events.usage
+        finished = partial(ag.RunFinishedEvent, thread_id=given.thread_id, run_id=given.run_id, usage=usage)
         if questions := process.open_questions:
             yield from self._state.snapshot(questions=[question_view(each) for each in questions])
             interrupts = [interrupt_of(each, f"{process.id}{_BETWEEN}{each.id}") for each in questions]
-            yield finished(outcome=RunFinishedInterruptOutcome(interrupts=interrupts))
+            yield finished(outcome=ag.RunFinishedInterruptOutcome(interrupts=interrupts))
             return
         text, result = "", None
         try:
@@ -321,11 +341,11 @@ class GoalRun:
         except ToolError as error:
             why = str(error)
         if why is not None:
-            yield RunErrorEvent(message=cleaned(hide_known(why)), code="no-result", usage=usage)
+            yield ag.RunErrorEvent(message=cleaned(hide_known(why)), code="no-result", usage=usage)
             return
         yield from self._events.of(MessageSent(f"{process.id}-result", text))
         yield from self._state.change("result", result)
-        yield finished(result=result, outcome=RunFinishedSuccessOutcome())
+        yield finished(result=result, outcome=ag.RunFinishedSuccessOutcome())
 
 
 class ChatRun:
@@ -334,8 +354,8 @@ class ChatRun:
     Parameters: `given` is what the front end has sent. `call` is the call that the run is.
     """
 
-    def __init__(self, chatbot: AgentProcessChatbot, given: RunAgentInput, publisher: Publisher, call: Call) -> None:
-        self._chatbot, self._given, self._publisher, self._call = chatbot, given, publisher, call
+    def __init__(self, chatbot: AgentProcessChatbot, given: ag.RunAgentInput, publisher: Publisher, call: Call) -> None:
+        self._chatbot, self.given, self._publisher, self._call = chatbot, given, publisher, call
         self._state = SharedState(given.state)
         front_end = front_end_of(given) if takes_front_end(publisher.platform, chatbot) else None
         self._beside = () if front_end is None else (front_end,)
@@ -343,10 +363,10 @@ class ChatRun:
         self._answered = bool(given.resume)
         self._result: TurnResult | None = None
 
-    async def events(self) -> AsyncGenerator[BaseEvent]:
+    async def events(self) -> AsyncGenerator[ag.BaseEvent]:
         """What happens, from after the start of the run to its end. Raises `RunRefused`, `BadInput`, `StoreError`."""
-        told = instructions(self._given.messages)
-        session = await self._chatbot.open_thread(self._given.thread_id, self._call.caller, system_message=told)
+        told = instructions(self.given.messages)
+        session = await self._chatbot.open_thread(self.given.thread_id, self._call.caller, system_message=told)
         for each in self._state.snapshot(conversation=_view(session), plan=None, questions=[]):
             yield each
         # The turns of the run, one after another: of the answers, and of what is said.
@@ -363,11 +383,11 @@ class ChatRun:
 
     async def _resumed(self, session: ChatSession) -> Turn | None:
         """The turn that goes on with the answers of the run; None: it has none."""
-        turn, resume, process = None, self._given.resume, session.last_seen
+        turn, resume, process = None, self.given.resume, session.last_seen
         if resume and process is None:
             raise _nothing_waits()
         read = answers(process, resume) if process and resume else ()
-        for each in (*read, *tool_answers(process, self._given.messages)):
+        for each in (*read, *tool_answers(process, self.given.messages)):
             question, response, declined = each.question, each.response, each.declined
             turn = await self._begun(partial(session.answer, question.id, response, declined=declined))
             trail, caller = self._publisher.audit_trail, self._call.caller
@@ -377,13 +397,13 @@ class ChatRun:
 
     async def _asked(self, session: ChatSession) -> Turn | None:
         """The turn that begins with what is new, or the one that runs if nothing is; None: nothing happens."""
-        new = asked(session.conversation.entries, self._given.messages, self._given.state)
+        new = asked(session.conversation.entries, self.given.messages, self.given.state)
         if isinstance(new, Asked):
             if session.questions:
                 waiting = ", ".join(each.id for each in session.questions)
                 told = "The conversation waits for answers. Send them as `resume`, or cancel the interrupts there, and"
                 raise RunRefused("open-interrupts", f"{told} then go on: {waiting}.")
-            if self._given.resume:  # the run was admitted as one that only answers
+            if self.given.resume:  # the run was admitted as one that only answers
                 await self._publisher.limits.begin(self._call.caller)
             begin = partial(session.begin_turn, new.message, earlier=new.earlier, after=new.after)
             return await self._begun(partial(begin, beside=self._beside))
@@ -400,7 +420,7 @@ class ChatRun:
         assert turn is not None
         return turn
 
-    async def _followed(self, turn: Turn) -> AsyncGenerator[BaseEvent]:
+    async def _followed(self, turn: Turn) -> AsyncGenerator[ag.BaseEvent]:
         try:
             async with aclosing(turn.events()) as events:
                 async for event in events:
@@ -412,8 +432,8 @@ class ChatRun:
         self._result = await turn.result()
         note_turn(self._call, self._result)
 
-    def _end(self, session: ChatSession) -> Iterator[BaseEvent]:
-        result, events, given = self._result, self._events, self._given
+    def _end(self, session: ChatSession) -> Iterator[ag.BaseEvent]:
+        result, events, given = self._result, self._events, self.given
         questions = session.questions if result is None else result.questions
         told = {"conversation": _view(session), "questions": [question_view(each) for each in questions]}
         calls = [(each.id, each.wait) for each in questions if isinstance(each.wait, FrontEndCall)]
@@ -425,20 +445,20 @@ class ChatRun:
         # Whether the front end shows other messages than there are; without a turn, whether it lacks any.
         differ = there != here if result is not None else not {*there} <= {*here}
         if questions or events.withdrawn or differ:
-            yield MessagesSnapshotEvent(messages=whole)
-        finished = partial(RunFinishedEvent, thread_id=given.thread_id, run_id=given.run_id, usage=events.usage)
+            yield ag.MessagesSnapshotEvent(messages=whole)
+        finished = partial(ag.RunFinishedEvent, thread_id=given.thread_id, run_id=given.run_id, usage=events.usage)
         interrupts = [interrupt_of(each) for each in questions if not isinstance(each.wait, FrontEndCall)]
         if interrupts:
             yield from self._state.snapshot(**told)
-            yield finished(outcome=RunFinishedInterruptOutcome(interrupts=interrupts))
+            yield finished(outcome=ag.RunFinishedInterruptOutcome(interrupts=interrupts))
             return
         for name, value in told.items():
             yield from self._state.change(name, value)
         if result is not None and result.failure:
-            yield RunErrorEvent(message=cleaned(hide_known(result.failure)), code="turn-failed", usage=events.usage)
+            yield ag.RunErrorEvent(message=cleaned(hide_known(result.failure)), code="turn-failed", usage=events.usage)
         else:
             pending = [call_id for call_id, _ in calls]
-            yield finished(outcome=RunFinishedSuccessOutcome(pending_tool_call_ids=pending or None))
+            yield finished(outcome=ag.RunFinishedSuccessOutcome(pending_tool_call_ids=pending or None))
 
 
 def _view(session: ChatSession) -> dict[str, object]:
@@ -452,3 +472,136 @@ def _view(session: ChatSession) -> dict[str, object]:
         "head": entries[-1].id if entries else "",
         "finished": conversation.finished,
     }
+
+
+class RunHandlers:
+    """The handlers of requests for runs, and for what can be run."""
+
+    def __init__(self, door: HttpDoor, streams: OpenStreams) -> None:
+        self._door, self._streams = door, streams
+        self._publisher = door.publisher
+
+    async def run(self, request: Request) -> Response:
+        """Begin a run, or go on with one, and stream its events. Raises `Problem`, `LimitReached` and `StoreError`."""
+        agent, publisher, call = self._agent(request), self._publisher, call_of(request)
+        given = read(ag.RunAgentInput, await body_of(request))
+        if problems := [*self._problems(agent, given)]:
+            raise invalid(problems, "\n".join(problems))
+        call.arguments, call.name = tuple(sorted(given.model_fields_set)), _name(agent)
+        if isinstance(agent, GoalTool):
+            run = GoalRun(agent, given, publisher, call)
+        else:
+            run = ChatRun(agent, given, publisher, call)
+        async with AsyncExitStack() as place:
+            place.enter_context(self._streams.one_of(current_caller()))
+            await place.enter_async_context(admitted(publisher.limits, request, begins=not given.resume))
+            events = _written(self._events(run, call))
+            return AnswerStream(events, publisher.settings.heartbeat_seconds, place.pop_all())
+
+    async def list(self, request: Request) -> Response:
+        """What the caller may run, with its address and what it can do."""
+        path, found = request.url.path.rstrip("/"), self._agents()
+        agents = [
+            {"name": name, "path": f"{path}/{quote(name, safe='')}", "capabilities": self._shown(found[name])}
+            for name in sorted(found)
+        ]
+        return JSONResponse({"protocolVersion": ag.PROTOCOL_VERSION, "agents": agents})
+
+    async def show(self, request: Request) -> Response:
+        """What a chatbot or goal can do, as AG-UI has it."""
+        return JSONResponse(self._shown(self._agent(request)))
+
+    def _agents(self) -> Mapping[str, Agent]:
+        """What the caller may use; of a goal and a chatbot of one name, the chatbot."""
+        platform, caller, tools = self._publisher.platform, current_caller(), self._door.access.publication.tools
+        goals: dict[str, Agent] = {name: each for name, each in tools.items() if isinstance(each, GoalTool)}
+        return goals | {name: each for name, each in platform.chatbots.items() if platform.may_chat(caller, each)}
+
+    def _agent(self, request: Request) -> Agent:
+        """What the path names. Raises `Problem` if there is none that the caller may use."""
+        name, agents = str(request.path_params["name"]), self._agents()
+        if name in agents:
+            return agents[name]
+        access, whole = self._door.access, self._publisher.publication
+        if (chatbot := self._publisher.platform.chatbots.get(name)) is not None:
+            self._door.require(access.of_chatbot(chatbot.mark))
+        if isinstance(whole.tools.get(name), GoalTool):
+            self._door.require(whole.scopes.tools[name])
+        reason = str(UnknownName("chatbot or goal", name[:100], agents))
+        raise Problem(HTTPStatus.NOT_FOUND, "unknown-agent", reason)
+
+    def _problems(self, agent: Agent, given: ag.RunAgentInput) -> Iterator[str]:
+        """What in a request is not honoured, in lines."""
+        for name, value in (("threadId", given.thread_id), ("runId", given.run_id)):
+            if not 0 < len(value) <= _LONGEST_ID:
+                yield f"{name}: should have 1 to {_LONGEST_ID} characters; came {len(value)}"
+        if given.tools and not isinstance(agent, GoalTool) and takes_front_end(self._publisher.platform, agent):
+            yield from offer_problems(given.tools)
+        elif given.tools:
+            names = listed(sorted({each.name for each in given.tools}))
+            yield f"tools: tools of a front end are not called here; leave out {names}"
+
+    def _shown(self, agent: Agent) -> object:
+        """What an agent can do, as JSON; of a goal, with the JSON Schemas of its input and its result."""
+        is_goal = isinstance(agent, GoalTool)
+        if is_goal:
+            tool = agent.tool
+            of_it = ag.IdentityCapabilities(
+                name=tool.name, type=_FRAMEWORK, description=tool.description, version=agent.agent.version
+            )
+            schemas = {"inputSchema": tool.input_schema, "outputSchema": agent.policy.output.value_schema}
+            more: dict[str, Any] = {"output": ag.OutputCapabilities(structured_output=True), "custom": schemas}
+        else:
+            of_it = ag.IdentityCapabilities(name=agent.name, type=_FRAMEWORK, description=agent.description)
+            seen = ag.MultimodalInputCapabilities(image=True, audio=False, video=False, pdf=False, file=False)
+            reasoning = ag.ReasoningCapabilities(supported=True, streaming=True, encrypted=False)
+            more = {"multimodal": ag.MultimodalCapabilities(input=seen), "reasoning": reasoning}
+        calls_tools = not is_goal and takes_front_end(self._publisher.platform, agent)
+        return ag.AgentCapabilities(
+            identity=of_it,
+            transport=ag.TransportCapabilities(streaming=True, websocket=False, http_binary=False, resumable=False),
+            tools=ag.ToolsCapabilities(supported=True, client_provided=calls_tools),
+            state=ag.StateCapabilities(snapshots=True, deltas=True, memory=not is_goal, persistent_state=False),
+            human_in_the_loop=ag.HumanInTheLoopCapabilities(supported=True, approvals=True, interrupts=True),
+            **more,
+        ).model_dump(mode="json", by_alias=True)
+
+    async def _events(self, run: ChatRun | GoalRun, call: Call) -> AsyncGenerator[ag.BaseEvent]:
+        """The events of a run; what goes wrong is the last one."""
+        given = run.given
+        yield ag.RunStartedEvent(
+            thread_id=given.thread_id,
+            run_id=given.run_id,
+            parent_run_id=given.parent_run_id,
+            protocol_version=ag.PROTOCOL_VERSION,
+        )
+        last: ag.BaseEvent | None = None
+        try:
+            async with aclosing(run.events()) as events:
+                async for last in events:
+                    yield last
+            if isinstance(last, ag.RunErrorEvent) and call.process is None:
+                call.status = "failed"
+            return
+        except RunRefused as refused:
+            code, told = refused.code, cleaned(hide_known(str(refused)))
+        except tuple(_CODES) as mistake:
+            code = next(code for kind, code in _CODES.items() if isinstance(mistake, kind))
+            told = cleaned(hide_known(str(mistake)))
+        except (HandedOver, StoreError, Unreadable) as trouble:
+            code, told = "unavailable", cleaned(hide_known(unavailable_words(trouble)))
+        except Exception as bug:
+            code = "bug"
+            told = logged(f"A run of {call.name}", bug, tells_errors=self._publisher.settings.show_errors)
+        call.status = "error" if code == "bug" else "refused"
+        yield ag.RunErrorEvent(message=told, code=code)
+
+
+async def _written(events: AsyncGenerator[ag.BaseEvent]) -> AsyncIterator[ServerSentEvent]:
+    async with aclosing(events):
+        async for each in events:
+            yield ServerSentEvent(hide_known(each.model_dump_json(by_alias=True)), sep="\n")
+
+
+def _name(agent: Agent) -> str:
+    return agent.tool.name if isinstance(agent, GoalTool) else agent.name

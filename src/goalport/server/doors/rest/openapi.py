@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from goalport import __version__
 from goalport.runtime.process import ProcessStatus
-from goalport.runtime.process.ids import ID
+from goalport.runtime.process.lifecycle import ID
 from goalport.server.auth import Access
 from goalport.server.publish.forms import FORMS
 from goalport.server.publish.goal_tools import GoalTool, published_name
