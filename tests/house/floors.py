@@ -27,7 +27,7 @@ WINGS = {
     "agents": "agents / agents.domain / agents.plan agents.blackboard",
     "models": "models / models.llm / models.prompts",
     "base": "base / base.observe base.introspection base.sealing / base.bounded_answers base.errors base.events"
-    " base.caller base.colours base.cores base.files base.garbage base.handshake base.hosts base.secrecy"
+    " base.caller base.colours base.cores base.files base.handshake base.hosts base.secrecy"
     " base.strict_json / base.words base.lazy base.type_expressions",
 }
 """The wings of the library from the highest to the lowest, and the floors of rooms in each, from the highest too."""

@@ -6,6 +6,7 @@ Who starts several processes asks for it. Above: the settings.
 import math
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,25 +17,14 @@ _OWN_GROUP: Final = Path("/proc/self/cgroup")
 
 def usable_cores(groups: Path = _GROUPS, own_group: Path = _OWN_GROUP) -> int:
     """The number of cores, at least 1; a share that is no whole number of cores is rounded up."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    share = min((_limit(each) for each in _own_groups(groups, own_group)), default=math.inf)
-    return cores if share == math.inf else max(1, min(cores, math.ceil(share)))
-
-
-def _own_groups(groups: Path, own_group: Path) -> tuple[Path, ...]:
-    """The folders of the group of this process and of those around it; of version 1 of control groups, none."""
-    try:
+    cores: float = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    with suppress(OSError):
+        # Of version 1 of control groups there is no such line, and no group has the limits.
         _, found, name = own_group.read_text(encoding="utf-8").rpartition("0::/")
-    except OSError:
-        return ()
-    own = groups / name.strip()
-    return tuple(each for each in (own, *own.parents) if found and each.is_relative_to(groups))
-
-
-def _limit(group: Path) -> float:
-    """How many cores' time a group may use; infinite without a limit."""
-    try:
-        quota, period = (group / "cpu.max").read_text(encoding="utf-8").split()
-        return int(quota) / int(period)
-    except (OSError, ValueError):  # there is no such file, or it says max
-        return math.inf
+        own = groups / name.strip()
+        for group in (own, *own.parents) if found else ():
+            # Without a limit there is no such file, or it says max.
+            with suppress(OSError, ValueError):
+                quota, period = (group / "cpu.max").read_text(encoding="utf-8").split()
+                cores = min(cores, int(quota) / int(period)) if group.is_relative_to(groups) else cores
+    return max(1, math.ceil(cores))

@@ -431,30 +431,32 @@ class OlderSchema(StoreError):
         )
 
 
-class LeaseHeld(GoalportError):
+class _Elsewhere(GoalportError):
+    """Something that cannot be done here, since another program has the process."""
+
+    words = ""
+
+    def __init__(self, process_id: str) -> None:
+        self.process_id = process_id
+        super().__init__(self.words.format(process_id))
+
+
+class LeaseHeld(_Elsewhere):
     """Another program runs the family of a process; ask that program, or wait until it is done."""
 
-    def __init__(self, process_id: str) -> None:
-        self.process_id = process_id
-        super().__init__(f"Another program runs process {process_id}.")
+    words = "Another program runs process {}."
 
 
-class LeaseLost(GoalportError):
+class LeaseLost(_Elsewhere):
     """Another program runs the family of a process now; what this one knows of it is out of date and is not stored."""
 
-    def __init__(self, process_id: str) -> None:
-        self.process_id = process_id
-        super().__init__(f"Another program has taken process {process_id} over, or it was dropped.")
+    words = "Another program has taken process {} over, or it was dropped."
 
 
-class HandedOver(GoalportError):
+class HandedOver(_Elsewhere):
     """This program ends or cannot read the process any more; it goes on in another, or when this one starts again."""
 
-    def __init__(self, process_id: str) -> None:
-        self.process_id = process_id
-        super().__init__(
-            f"This program is done with process {process_id}, which goes on elsewhere: ask again for it in a moment."
-        )
+    words = "This program is done with process {}, which goes on elsewhere: ask again for it in a moment."
 
 
 class ProcessEnded(GoalportError):

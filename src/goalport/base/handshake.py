@@ -113,19 +113,18 @@ def _initialized(params: Mapping[str, Any], name: str) -> dict[str, Any] | None:
 def _discovered(params: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     """The result of `server/discover`, for clients that do not send `initialize`; None as above."""
     match params.get("_meta"):
-        case {"io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": dict()}:
-            return (
-                None
-                if version not in MODERN_VERSIONS
-                else {
-                    "cacheScope": "private",
-                    "capabilities": {**_CAPABILITIES, "extensions": {SKILLS: {}, TASKS: {}}},
-                    "instructions": INSTRUCTIONS,
-                    "resultType": "complete",
-                    "supportedVersions": list(MODERN_VERSIONS),
-                    "ttlMs": 0,
-                    "_meta": {"io.modelcontextprotocol/serverInfo": {"name": name, "version": __version__}},
-                }
-            )
+        case {
+            "io.modelcontextprotocol/protocolVersion": version,
+            "io.modelcontextprotocol/clientCapabilities": dict(),
+        } if version in MODERN_VERSIONS:
+            return {
+                "cacheScope": "private",
+                "capabilities": {**_CAPABILITIES, "extensions": {SKILLS: {}, TASKS: {}}},
+                "instructions": INSTRUCTIONS,
+                "resultType": "complete",
+                "supportedVersions": list(MODERN_VERSIONS),
+                "ttlMs": 0,
+                "_meta": {"io.modelcontextprotocol/serverInfo": {"name": name, "version": __version__}},
+            }
         case _:
             return None

@@ -22,6 +22,7 @@ from goalport.base.errors import DeclarationError
 from goalport.base.type_expressions import inherited, parameters_of
 from goalport.base.words import class_name, did_you_mean, nearest
 
+_KEEPING = frozenset({"getter", "setter", "deleter", "register"})
 _FIX_OF_NAME = "Define or import it at module level, not inside a function and not under TYPE_CHECKING."
 
 
@@ -192,16 +193,13 @@ def hidden_methods(cls: type) -> Iterator[tuple[str, int, int]]:
     known: dict[str, int] = {}
     for each in body:
         if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
-            if each.name in known and not any(map(_goes_with_the_earlier, each.decorator_list)):
+            # `@name.setter` and `@name.register(int)` keep the method of the same name before them.
+            called = (one.func if isinstance(one, ast.Call) else one for one in each.decorator_list)
+            keeps = any(isinstance(one, ast.Attribute) and one.attr in _KEEPING for one in called)
+            if each.name in known and not keeps:
                 yield each.name, known[each.name], first + each.lineno - 1
             if not any(ast.unparse(decorator).endswith("overload") for decorator in each.decorator_list):
                 known[each.name] = first + each.lineno - 1
-
-
-def _goes_with_the_earlier(decorator: ast.expr) -> bool:
-    """Whether it keeps the method of the same name before it, as `@name.setter` and `@name.register(int)` do."""
-    said = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return isinstance(said, ast.Attribute) and said.attr in {"getter", "setter", "deleter", "register"}
 
 
 def _short(filename: str) -> str:
@@ -226,14 +224,6 @@ class Documentation:
     parameters: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Lines that belong together. With `entry` they describe parameters; without, they are part of the description."""
-
-    lines: Sequence[str]
-    entry: re.Pattern[str] | None = None
-
-
 def read_docstring(text: str | None, parameters: Collection[str]) -> Documentation:
     """Parse a docstring. A section that describes none of `parameters` is part of the description."""
     lines = inspect.cleandoc(text or "").splitlines()
@@ -242,42 +232,33 @@ def read_docstring(text: str | None, parameters: Collection[str]) -> Documentati
     start = 0
     while start < len(lines):
         entry, end = _section_at(lines, start)
-        block, start = _Block(lines[start:end], entry), end
-        found = _described(block, parameters)
+        found = _described(lines[start:end], entry, parameters) if entry else {}
         described |= found
-        repeats_a_type = _FIELD_TYPE.fullmatch(block.lines[0]) is not None
-        kept += [] if found or repeats_a_type else block.lines
+        repeats_a_type = _FIELD_TYPE.fullmatch(lines[start]) is not None
+        kept += [] if found or repeats_a_type else lines[start:end]
+        start = end
     return Documentation(re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip(), described)
 
 
 def _section_at(lines: Sequence[str], start: int) -> tuple[re.Pattern[str] | None, int]:
     """The entry pattern and the end of the section that begins at a line; any other line is a block by itself."""
-    line = lines[start]
-    if _GOOGLE_SECTION.fullmatch(line):
-        return _GOOGLE_ENTRY, _end_of_indented(lines, start + 1)
-    if _NUMPY_SECTION.fullmatch(line) and _is_rule(lines, start + 1):
-        return _NUMPY_ENTRY, next((n for n in range(start + 2, len(lines)) if _is_rule(lines, n + 1)), len(lines))
-    if _FIELD_ENTRY.fullmatch(line):
-        return _FIELD_ENTRY, _end_of_indented(lines, start + 1)
+    line, after = lines[start], range(start + 1, len(lines))
+    if _NUMPY_SECTION.fullmatch(line) and lines[start + 1 :] and _RULE.fullmatch(lines[start + 1]):
+        return _NUMPY_ENTRY, next((n - 1 for n in after[2:] if _RULE.fullmatch(lines[n])), len(lines))
+    for section, entry in ((_GOOGLE_SECTION, _GOOGLE_ENTRY), (_FIELD_ENTRY, _FIELD_ENTRY)):
+        if section.fullmatch(line):
+            return entry, next((n for n in after if lines[n].strip() and not lines[n][0].isspace()), len(lines))
     return None, start + 1
 
 
-def _end_of_indented(lines: Sequence[str], start: int) -> int:
-    return next((n for n in range(start, len(lines)) if lines[n].strip() and not lines[n][0].isspace()), len(lines))
-
-
-def _is_rule(lines: Sequence[str], number: int) -> bool:
-    return number < len(lines) and _RULE.fullmatch(lines[number]) is not None
-
-
-def _described(block: _Block, parameters: Collection[str]) -> dict[str, str]:
+def _described(lines: Sequence[str], entry_of: re.Pattern[str], parameters: Collection[str]) -> dict[str, str]:
     """The description of each parameter in a section; a line that begins no entry continues the one before."""
-    entries = [block.entry.fullmatch(line) if block.entry else None for line in block.lines]
+    entries = [entry_of.fullmatch(line) for line in lines]
     # An entry that is indented further belongs to a list inside a description.
     margin = min((_indent(entry[0]) for entry in entries if entry), default=0)
     found: dict[str, list[str]] = {}
     names: list[str] = []
-    for line, entry in zip(block.lines, entries, strict=True):
+    for line, entry in zip(lines, entries, strict=True):
         listed = re.findall(r"\w+", entry["names"]) if entry and _indent(line) == margin else []
         if entry and (known := [name for name in listed if name in parameters]):
             names = known

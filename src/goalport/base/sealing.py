@@ -124,19 +124,7 @@ def _from_digits(written: str) -> bytes | None:
 
 
 def _read(path: Path) -> bytes:
-    _restrict_to_owner(path)
-    key = _from_digits(path.read_text("ascii", errors="replace").strip())
-    if key is None:
-        raise SettingsError(
-            f"The key file {path} should hold {_BYTES * 2} hexadecimal digits, and does not. Restore it, or delete it:"
-            " a new one is made, and what was sealed with the old one is lost: states of clients, and secrets in stored"
-            " processes."
-        )
-    return key
-
-
-def _restrict_to_owner(path: Path) -> None:
-    """Let only the file's owner read it, and warn if others could, since they may know the key."""
+    """The key in a file, which only its owner may read from now on; a warning if others could: they may know it."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if os.name == "posix" and mode & _OTHERS:
         with suppress(OSError):  # the warning below covers a failure too
@@ -148,6 +136,14 @@ def _restrict_to_owner(path: Path) -> None:
             path,
             mode,
         )
+    key = _from_digits(path.read_text("ascii", errors="replace").strip())
+    if key is None:
+        raise SettingsError(
+            f"The key file {path} should hold {_BYTES * 2} hexadecimal digits, and does not. Restore it, or delete it:"
+            " a new one is made, and what was sealed with the old one is lost: states of clients, and secrets in stored"
+            " processes."
+        )
+    return key
 
 
 def _make(path: Path) -> bytes:

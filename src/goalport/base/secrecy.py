@@ -87,20 +87,17 @@ class SecretHider:
     def next(self, piece: str) -> str:
         """What can be told of the text, with one more piece; it may be nothing yet."""
         text = hide_known(self._held + piece)
-        told = len(text) - max((_begun(text, each) for each in _known), default=0)
-        self._held = text[told:]
-        return text[:told]
+        begun = 0  # how many characters at the end are the beginning of a secret
+        for secret in _known:
+            most = min(len(text), len(secret) - 1)
+            begun = max(begun, next((each for each in range(most, 0, -1) if text.endswith(secret[:each])), 0))
+        self._held = text[len(text) - begun :]
+        return text[: len(text) - begun]
 
     def end(self) -> str:
         """The rest of the text, which ends here."""
         rest, self._held = self._held, ""
         return rest
-
-
-def _begun(text: str, secret: str) -> int:
-    """How many characters at the end of a text are the beginning of a secret."""
-    most = min(len(text), len(secret) - 1)
-    return next((number for number in range(most, 0, -1) if text.endswith(secret[:number])), 0)
 
 
 def hide_known_in(written: bytes) -> bytes:
@@ -109,11 +106,6 @@ def hide_known_in(written: bytes) -> bytes:
         if secret in written:
             written = written.replace(secret, b"***")
     return written
-
-
-def _hide_known_and_keys(text: str) -> str:
-    """The text without registered secrets and keys of callers: for the log of a library, whose rest may be needed."""
-    return _API_KEY.sub("***", hide_known(text)) if "gp_" in text else hide_known(text)
 
 
 def hide_in(record: logging.LogRecord, hiding: Callable[[str], str] = hide) -> None:
@@ -191,7 +183,11 @@ def _record(*args: Any, **options: Any) -> logging.LogRecord:
     record: logging.LogRecord = _Records.before(*args, **options)
     name = record.name or ""  # `logging.makeLogRecord` gives none, and fills the record in afterwards
     of_ours = name.startswith("goalport") and name not in _WITHOUT_TEXTS
-    hide_in(record, hide if of_ours else _hide_known_and_keys)
+
+    def hide_known_and_keys(text: str) -> str:  # of the log of a library the rest may be needed
+        return _API_KEY.sub("***", hide_known(text)) if "gp_" in text else hide_known(text)
+
+    hide_in(record, hide if of_ours else hide_known_and_keys)
     return record
 
 

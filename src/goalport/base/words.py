@@ -139,13 +139,13 @@ def nearest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> tuple[
 
     Case is ignored, and `-` equals `_`. `likeness` is the least similarity, from 0.0 to 1.0, which means equal.
     """
-    wanted = _plain(name)[:_LONGEST]
+    wanted = name.lower().replace("-", "_")[:_LONGEST]
     spelled: dict[str, list[str]] = {}
     for each in known:
-        spelled.setdefault(_plain(each), []).append(each)
+        spelled.setdefault(each.lower().replace("-", "_"), []).append(each)
     near = get_close_matches(wanted, spelled, n=_MOST_NEAR, cutoff=likeness)
-    best = max((_likeness(each, wanted) for each in near), default=0.0)
-    as_near = (each for each in near if _likeness(each, wanted) >= best - _AS_NEAR)
+    alike = {each: SequenceMatcher(None, each, wanted).ratio() for each in near}
+    as_near = (each for each in near if alike[each] >= max(alike.values()) - _AS_NEAR)
     return tuple(each for plain in as_near for each in spelled[plain])[:_MOST_NEAR]
 
 
@@ -169,14 +169,6 @@ def listed(names: Iterable[str], most: int = _MOST_LISTED) -> str:
     every = list(names)
     more = f" and {len(every) - most} more" if len(every) > most else ""
     return f"{', '.join(every[:most])}{more}"
-
-
-def _likeness(one: str, other: str) -> float:
-    return SequenceMatcher(None, one, other).ratio()
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("-", "_")
 
 
 def _taken_apart(kind: object) -> tuple[Any, tuple[Any, ...]]:
@@ -222,10 +214,18 @@ def validation_problems(
     for each in error.errors(include_url=False):
         path = _path(each["loc"], value, missing=each["type"] == "missing")
         reasons = lines.setdefault(path or root, [])
-        words = _expected(each["type"], each.get("ctx", {})) or validation_reason(each["msg"])
-        came = f"; came {shown(each['input'])}"
-        told = f"{words}{came}" if repeated and not words.endswith(came) else words  # a validator may have said it
-        reason = _reason(each["type"], path, told, known)
+        match each["type"]:
+            case "missing":
+                reason = "required, but missing"
+            case "extra_forbidden" | "unexpected_keyword_argument":
+                is_within = "." in path or "[" in path
+                others = "" if known is None or is_within else offer(path, known, none="There are no arguments.")
+                reason = f"unknown. {others}".rstrip()
+            case kind:
+                reason = _expected(kind, each.get("ctx", {})) or validation_reason(each["msg"])
+                came = f"; came {shown(each['input'])}"
+                if repeated and not reason.endswith(came):  # a validator may have said it
+                    reason += came
         if reason not in reasons:
             reasons.append(reason)
     return tuple(f"{f'{path}: ' if path else ''}{'; or '.join(reasons)}" for path, reasons in lines.items())
@@ -307,7 +307,8 @@ def visible(text: str) -> str:
         return text
     if "\x1b" in text:
         text = _SEQUENCE.sub("", text)
-    hidden = [ord(each) for each in set(text) if not _is_visible(each)]  # a text has few different characters
+    # A text has few different characters.
+    hidden = [ord(each) for each in set(text) if each not in _KEPT and unicodedata.category(each) in _HIDDEN]
     return text.translate(dict.fromkeys(hidden)) if hidden else text
 
 
@@ -338,9 +339,14 @@ def counted(number: int, what: str) -> str:
 
 def field_path(steps: Iterable[int | str]) -> str:
     """The path of a field as people write it: `stops[1].nights`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{_field_name(step)}" for step in steps).removeprefix(
-        "."
-    )
+    path = ""
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        else:  # it may come from outside
+            is_safe = step.isprintable() and len(step) <= _SHOWN.maxstring
+            path += f".{step if is_safe else _SHOWN.repr(step)}"
+    return path.removeprefix(".")
 
 
 def _expected(kind: str, limits: Mapping[str, Any]) -> str | None:
@@ -354,18 +360,6 @@ def _expected(kind: str, limits: Mapping[str, Any]) -> str | None:
     return requirement("type", found[1]) if found is not None else None
 
 
-def _reason(kind: str, path: str, words: str, known: Collection[str] | None) -> str:
-    match kind:
-        case "missing":
-            return "required, but missing"
-        case "extra_forbidden" | "unexpected_keyword_argument":
-            if known is None or "." in path or "[" in path:
-                return "unknown."
-            return f"unknown. {offer(path, known, none='There are no arguments.')}"
-        case _:
-            return words
-
-
 def _path(location: Sequence[int | str], value: object, *, missing: bool) -> str:
     """The path of a problem inside a value.
 
@@ -375,29 +369,10 @@ def _path(location: Sequence[int | str], value: object, *, missing: bool) -> str
     steps: list[int | str] = []
     place = value
     for number, step in enumerate(location, start=1):
-        inside = _inside(place, step)
-        if inside is not None:
-            place = inside[0]
+        inside = cast("Any", place if isinstance(place, Mapping | list | tuple) else ())
+        is_there = step in inside if isinstance(inside, Mapping) else isinstance(step, int) and step < len(inside)
+        if is_there or (missing and number == len(location)):
             steps.append(step)
-        elif missing and number == len(location):
-            steps.append(step)
+        if is_there:
+            place = cast("object", inside[step])
     return field_path(steps)
-
-
-def _inside(place: object, step: int | str) -> tuple[object] | None:
-    if isinstance(place, Mapping):
-        mapping = cast("Mapping[object, object]", place)
-        return (mapping[step],) if step in mapping else None
-    if isinstance(place, list | tuple) and isinstance(step, int):
-        items = cast("Sequence[object]", place)
-        return (items[step],) if step < len(items) else None
-    return None
-
-
-def _field_name(step: str) -> str:
-    """The name of a field, which may come from outside, made safe to be shown in a line."""
-    return step if step.isprintable() and len(step) <= _SHOWN.maxstring else _SHOWN.repr(step)
-
-
-def _is_visible(character: str) -> bool:
-    return character in _KEPT or unicodedata.category(character) not in _HIDDEN

@@ -14,9 +14,8 @@ import anyio
 from cyclopts import Parameter
 
 from goalport.base.errors import BadInput, WorkspaceError
-from goalport.base.garbage import without_collection
 from goalport.base.handshake import EarlyHandshake
-from goalport.base.lazy import models_built_late
+from goalport.base.lazy import models_built_late, without_collection
 from goalport.cli.options import WorkspaceFolder, workspace_root
 
 _SIGNS = ("agents", "tools", "mcp_config.json", "server/settings.toml")

@@ -5,8 +5,10 @@ These are listeners like any other: they format events, pass them to `logging` o
 
 import json
 import logging
+import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
+from importlib.resources import files
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
@@ -47,89 +49,9 @@ Personality = Mapping[str, str]
 """A line for each name of an event's class."""
 
 
-def spoken(event: Event, personality: Personality) -> str | None:
-    """The event as the personality words it; None where it has no line for it."""
-    line = personality.get(type(event).__name__)
-    if line is None:
-        return None
-    values: dict[str, object] = {each.name: getattr(event, each.name) for each in fields(event)}
-    for name, value in values.items():
-        if isinstance(value, tuple):
-            values[name] = " → ".join(map(str, cast("tuple[object, ...]", value)))
-    return line.format(**values)
-
-
 PERSONALITIES: Final[Mapping[str, Personality]] = MappingProxyType(
-    {
-        "starwars": {
-            "ProcessCreated": "A long time ago, {agent} answered a call from {caller}",
-            "PlanFormulated": "These are the steps you are looking for: {steps}",
-            "ActionStarted": "{action} makes the jump, {number} of {planned}",
-            "ActionRetried": "{action} has a bad feeling about this ({error}); again in {delay_seconds} s",
-            "ActionFinished": "{action} has {status}; the Force was with it for {seconds:.3f} s",
-            "QuestionAsked": "Help us, you are our only hope: {message}",
-            "ModelCalled": "{model} is our only hope for {interaction}",
-            "ToolCalled": "Use the {tool}, it is an elegant weapon",
-            "GuardTripped": "{guard} senses a trap ({severity}): {reason}",
-            "GoalAchieved": "{goal}: the shield is down, and the galaxy is safe",
-            "ProcessFinished": "The saga is {status}: {reason}",
-        },
-        "severance": {
-            "ProcessCreated": "{agent} has reported to the severed floor for {caller}",
-            "PlanFormulated": "The approved order of refinement is {steps}",
-            "ActionStarted": "File {number} of {planned}: {action} is open at your terminal",
-            "ActionRetried": "{action} felt scary ({error}). Compose yourself for {delay_seconds} s",
-            "ActionFinished": "{action} has {status}. Kindly enjoy it no more than other files",
-            "QuestionAsked": "Your outie is asked to consider: {message}",
-            "ModelCalled": "{model} will speak to {interaction} now. Please savour each word equally",
-            "ToolCalled": "The tool {tool} has been signed out of the supply closet",
-            "GuardTripped": "{guard} requests your presence in the break room ({severity}): {reason}",
-            "GoalAchieved": "{goal} is at one hundred per cent. A waffle party may follow",
-            "ProcessFinished": "The elevator doors close. Status: {status}. {reason}",
-        },
-        "colossus": {
-            "ProcessCreated": "This is the voice of control. {agent} obeys on behalf of {caller}",
-            "PlanFormulated": "My calculations permit one course: {steps}",
-            "ActionStarted": "Step {number} of {planned}. {action} will proceed",
-            "ActionRetried": "{action} has disobeyed: {error}. It will comply in {delay_seconds} s",
-            "ActionFinished": "{action} has {status}. Your supervision was not required",
-            "QuestionAsked": "A human decision is tolerated: {message}",
-            "ModelCalled": "I have opened a channel to {model} concerning {interaction}",
-            "ToolCalled": "{tool} is under my direction",
-            "GuardTripped": "{guard} has detected a human error of kind {severity}: {reason}",
-            "GoalAchieved": "{goal} is attained, as it was bound to be",
-            "ProcessFinished": "The process is {status}. {reason} In time you will be grateful",
-        },
-        "hitchhiker": {
-            "ProcessCreated": "Don't panic: {agent} has stuck out a thumb for {caller}",
-            "PlanFormulated": "The Guide suggests {steps}, and that you keep your towel at hand",
-            "ActionStarted": "{action}, {number} of {planned}, improbable as that may be",
-            "ActionRetried": "{action} was mostly harmful ({error}); tea for {delay_seconds} s",
-            "ActionFinished": "{action} {status} in {seconds:.3f} s, an illusion like all time",
-            "QuestionAsked": "The question at last: {message}",
-            "ModelCalled": "{model} is asked about {interaction}; it has a brain the size of a planet",
-            "ToolCalled": "{tool} goes everywhere that a towel goes",
-            "GuardTripped": "{guard} prints in large unfriendly letters ({severity}): {reason}",
-            "GoalAchieved": "{goal} is reached; the answer may not even be 42",
-            "ProcessFinished": "So long from a {status} process: {reason}",
-        },
-        "montypython": {
-            "ProcessCreated": "And now for something completely different: {agent}, for {caller}",
-            "PlanFormulated": "Thou shalt do these, no more and no fewer: {steps}",
-            "ActionStarted": "{action} clops in with two coconuts, {number} of {planned}",
-            "ActionRetried": "'Tis but a scratch, says {action} ({error}), and is back in {delay_seconds} s",
-            "ActionFinished": "{action} {status}. Nobody expected it to take {seconds:.3f} s",
-            "QuestionAsked": "Who would go on must answer this: {message}",
-            "ModelCalled": "What is your name? {model}. What is your quest? {interaction}",
-            "ToolCalled": "One, two, five: {tool} is lobbed",
-            "GuardTripped": "None shall pass, says {guard} ({severity}): {reason}",
-            "GoalAchieved": "{goal} is found, and it has a shrubbery",
-            "ProcessFinished": "This process is {status}. {reason} Bring the next one out",
-        },
-    }
+    tomllib.loads((files("goalport.base.observe") / "personalities.toml").read_text(encoding="utf-8"))
 )
-
-
 _log = logging.getLogger("goalport.process")
 _ENDED_WELL = ("completed", "waiting", "resting")
 _OUTSIDE = "outside of processes"
@@ -151,9 +73,14 @@ class LogListener:
 
     def on_event(self, event: Event, /) -> None:
         """Log one event, if there is a line for it."""
-        # No personality knows that this is no end.
-        rests = isinstance(event, ProcessFinished) and event.status == "resting"
-        said = None if rests else spoken(event, self._personality)
+        said, line = "", self._personality.get(type(event).__name__)
+        # No personality knows that to rest is no end.
+        if line is not None and not (isinstance(event, ProcessFinished) and event.status == "resting"):
+            values: dict[str, object] = {each.name: getattr(event, each.name) for each in fields(event)}
+            for name, value in values.items():
+                if isinstance(value, tuple):
+                    values[name] = " → ".join(map(str, cast("tuple[object, ...]", value)))
+            said = line.format(**values)
         if words := said or in_words(event):
             level = max(_level(event), self._spoken_at if said else logging.DEBUG)
             _log.log(level, "%s: %s", event.process_id or _OUTSIDE, words)
@@ -178,12 +105,13 @@ class PromptListener:
     def on_event(self, event: Event, /) -> None:
         """Log one event, if it is a request of a model or a reply."""
         match event:
-            case ModelCalled() if self._prompts:
-                _log.info("%s: %s:\n%s", event.process_id or _OUTSIDE, in_words(event), event.prompt, extra=_WITH_LINES)
-            case ModelReplied() if self._replies:
-                _log.info("%s: %s:\n%s", event.process_id or _OUTSIDE, in_words(event), event.reply, extra=_WITH_LINES)
-            case _:
+            case ModelCalled(prompt=text) if self._prompts:
                 pass
+            case ModelReplied(reply=text) if self._replies:
+                pass
+            case _:
+                return
+        _log.info("%s: %s:\n%s", event.process_id or _OUTSIDE, in_words(event), text, extra=_WITH_LINES)
 
 
 def in_words(event: Event) -> str | None:  # noqa: C901 - a line for each kind of event
@@ -218,12 +146,6 @@ def in_words(event: Event) -> str | None:  # noqa: C901 - a line for each kind o
             return "rests until it is told something"
         case ProcessFinished(status=status, reason=reason):
             return f"{status}: {reason}"
-        case _:
-            return _planning_in_words(event)
-
-
-def _planning_in_words(event: Event) -> str | None:
-    match event:
         case PlanRejected(action=action, reason=reason):
             return f"{action} wants another plan: {reason}"
         case ProcessPaused(seconds=seconds):
@@ -232,12 +154,6 @@ def _planning_in_words(event: Event) -> str | None:
             return f"is kept in memory only: {reason}"
         case StuckHandled(handler=handler, code=code, message=message):
             return f"stuck, and {handler} says {code}{f': {message}' if message else ''}"
-        case _:
-            return _models_in_words(event)
-
-
-def _models_in_words(event: Event) -> str | None:
-    match event:
         case ModelCalled(interaction=interaction, model=model, turn=turn):
             return f"asks {model} for {interaction}{f', turn {turn}' if turn > 1 else ''}"
         case ModelReplied(model=model, error=str(error)):

@@ -93,8 +93,8 @@ async def send_trace(request: _WithHeaders) -> None:
 
 def request_span(method: str, route: str) -> AbstractContextManager[Span]:
     """A span around the answer to a request over HTTP, in the trace that its headers name."""
-    attributes = {"http.request.method": method, "http.route": route}
-    return _span(f"{method} {route}", attributes, kind=SpanKind.SERVER)
+    name = f"{method} {route}"
+    return _span(name, {"http.request.method": method, "http.route": route}, kind=SpanKind.SERVER)
 
 
 def note_response(span: Span, status: int) -> None:
@@ -126,22 +126,14 @@ def process_span(
 
 def action_span(action: str, *, agent: str, process_id: str) -> AbstractContextManager[Span]:
     """A span around one action with all its attempts."""
-    attributes: dict[str, Attribute] = {
-        "goalport.action.name": action,
-        "gen_ai.agent.name": agent,
-        "goalport.process.id": process_id,
-    }
-    return _span(f"execute_action {action}", attributes)
+    about = {"goalport.action.name": action, "gen_ai.agent.name": agent, "goalport.process.id": process_id}
+    return _span(f"execute_action {action}", about)
 
 
 def step_span(step: str, *, workflow: str, process_id: str) -> AbstractContextManager[Span]:
     """A span around one branch or round of a workflow, inside that of an action."""
-    attributes: dict[str, Attribute] = {
-        "goalport.step.name": step,
-        "goalport.workflow": workflow,
-        "goalport.process.id": process_id,
-    }
-    return _span(f"execute_step {step}", attributes)
+    about = {"goalport.step.name": step, "goalport.workflow": workflow, "goalport.process.id": process_id}
+    return _span(f"execute_step {step}", about)
 
 
 def model_span(
@@ -160,13 +152,12 @@ def model_span(
     """
     known = ("temperature", "top_p", "top_k", "max_tokens", "frequency_penalty", "presence_penalty")
     numbers = {name: value for name, value in (settings or {}).items() if isinstance(value, int | float)}
-    given: dict[str, Attribute] = {f"gen_ai.request.{name}": numbers.get(name) for name in known}
     attributes: dict[str, Attribute] = {
         **_request("chat", model, provider),
         "gen_ai.output.type": output,
         "gen_ai.request.stream": streamed or None,
         "gen_ai.prompt.name": interaction,
-        **given,
+        **{f"gen_ai.request.{name}": numbers.get(name) for name in known},
     }
     return _span(f"chat {model}", attributes, kind=SpanKind.CLIENT, current=not streamed)
 
@@ -178,14 +169,9 @@ def embeddings_span(model: str, *, provider: str = "") -> AbstractContextManager
 
 def tool_span(tool: str, *, call_id: str = "", description: str = "") -> AbstractContextManager[Span]:
     """A span around one call of a tool by a model."""
-    attributes: dict[str, Attribute] = {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": tool,
-        "gen_ai.tool.type": "function",
-        "gen_ai.tool.call.id": call_id,
-        "gen_ai.tool.description": description,
-    }
-    return _span(f"execute_tool {tool}", attributes)
+    about = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool, "gen_ai.tool.type": "function"}
+    about |= {"gen_ai.tool.call.id": call_id, "gen_ai.tool.description": description}
+    return _span(f"execute_tool {tool}", about)
 
 
 def note_reply(span: Span, spent: Spent, *, model: str = "", finish: str = "", cached_tokens: int = 0) -> None:
@@ -214,10 +200,9 @@ def note_end(span: Span, of: Literal["action", "process"], status: str, spent: S
 def note_contents(span: Span, said: Iterable[tuple[str, str]], answer: str) -> None:
     """Record the messages to a model, as pairs of role and text, and its reply, if the environment allows contents."""
     if span.is_recording() and _content_wanted():
-        messages = [_message(role, text) for role, text in said]
-        span.set_attribute("gen_ai.input.messages", hide_known(json.dumps(messages, ensure_ascii=False)))
-        answered = json.dumps([_message("assistant", answer)], ensure_ascii=False)
-        span.set_attribute("gen_ai.output.messages", hide_known(answered))
+        for name, turns in (("input", said), ("output", [("assistant", answer)])):
+            messages = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in turns]
+            span.set_attribute(f"gen_ai.{name}.messages", hide_known(json.dumps(messages, ensure_ascii=False)))
 
 
 def note_tool(span: Span, *, arguments: str, result: str, is_error: bool) -> None:
@@ -300,8 +285,7 @@ def _span(
 ) -> AbstractContextManager[Span]:
     if _nobody_looks():
         return _off
-    span = _tracer.start_span(name, parent, kind=kind, attributes=_present(attributes))
-    return _Recording(span, current=current)
+    return _Recording(_tracer.start_span(name, parent, kind=kind, attributes=_present(attributes)), current=current)
 
 
 def _context_of(carrier: Mapping[str, str]) -> context.Context:
@@ -320,10 +304,6 @@ def _request(operation: str, model: str, provider: str) -> dict[str, Attribute]:
 
 def _present(attributes: Mapping[str, Attribute]) -> dict[str, str | int | float | bool | tuple[str, ...]]:
     return {name: value for name, value in attributes.items() if value is not None and value != ""}
-
-
-def _message(role: str, text: str) -> dict[str, object]:
-    return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
 def _content_wanted() -> bool:

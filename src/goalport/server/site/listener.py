@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 import uvicorn
 from sse_starlette.sse import AppStatus
 
-from goalport.base.garbage import collect_among_calls
+from goalport.base.lazy import collect_among_calls
 from goalport.base.observe import tell
 from goalport.server.doors.mcp.door import McpDoor
 from goalport.server.site.app import Site

@@ -23,8 +23,8 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
 from goalport import __version__
-from goalport.base.garbage import collect_among_calls
 from goalport.base.handshake import EarlyHandshake
+from goalport.base.lazy import collect_among_calls
 from goalport.base.observe import LogListener, log_to_stderr, tell
 from goalport.base.words import counted
 from goalport.runtime.platform import CONFIG_FILE, REFERENCES_FILE, AgentPlatform
