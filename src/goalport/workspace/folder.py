@@ -10,7 +10,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from inspect import isabstract, isfunction
 from pathlib import Path
@@ -30,8 +30,10 @@ from goalport.workspace.importer import FOLDERS, PACKAGE, install_importer
 from goalport.workspace.settings import share_environment
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 _MESSAGE_LIMIT = 1_000
 _NOT_IN_MODULE = re.compile(r"cannot import name '(\w+)'")
+_COMMAND = "__goalport_command__"
 
 
 @dataclass(frozen=True)
@@ -67,30 +69,35 @@ class ModuleFile:
     def is_package(self) -> bool:
         return self.path.name == "__init__.py"
 
-    def owns(self, filename: str) -> bool:
-        """Whether a file belongs to the module: it is its file or, for a package, inside of it."""
-        path = Path(filename)
-        return self.path.parent in path.parents if self.is_package else path == self.path
-
     def problem(self, message: str, line: int | None = None) -> LoadProblem:
         return LoadProblem(self.name, self.path, line, message)
 
+    def attempt(self, work: Callable[[], T]) -> T | LoadProblem:
+        """Run code of its author; exceptions become problems, and only KeyboardInterrupt is raised.
+
+        A problem is located at the innermost line in the module's own files; of a package, these are all files in it.
+        """
+        try:
+            return work()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            frames = traceback.walk_tb(error.__traceback__)
+            lines: list[tuple[str, int | None]] = [(frame.f_code.co_filename, line) for frame, line in frames]
+            if isinstance(error, SyntaxError) and error.filename:
+                lines.append((error.filename, error.lineno))
+            for filename, line in reversed(lines):
+                path = Path(filename)
+                if self.path.parent in path.parents if self.is_package else path == self.path:
+                    return LoadProblem(self.name, path, line, _message(error))
+            return self.problem(_message(error))
+
 
 @dataclass(frozen=True)
-class LoadedModule:
+class LoadedModule(ModuleFile):
     """A module of `agents/` or `tools/` that has been imported."""
 
-    file: ModuleFile
     module: ModuleType
-
-    @property
-    def name(self) -> str:
-        """Its name in the workspace: `agents.star_news`."""
-        return self.file.name
-
-    @property
-    def path(self) -> Path:
-        return self.file.path
 
     @property
     def namespace(self) -> dict[str, object]:
@@ -99,34 +106,11 @@ class LoadedModule:
 
     def defines(self, thing: type) -> bool:
         """Whether a class comes from this module or, for a package, from a module inside it."""
-        full = self.file.full_name
-        return thing.__module__ == full or thing.__module__.startswith(f"{full}.")
+        return thing.__module__ == self.full_name or thing.__module__.startswith(f"{self.full_name}.")
 
 
-def find_modules(root: Path) -> Iterator[ModuleFile | LoadProblem]:
-    """The modules of a workspace, in the order of their names: files, and folders with an `__init__.py`."""
-    for folder in FOLDERS:
-        # server/app.py would serve what is being loaded.
-        yield from (each for each in _find_in(root / folder) if each.path != root / "server" / "app.py")
-
-
-def load_module(file: ModuleFile) -> LoadedModule | LoadProblem:
-    """Import a module. Whatever it raises is returned as a problem."""
-    found = attempt(file, lambda: importlib.import_module(file.full_name))
-    return found if isinstance(found, LoadProblem) else LoadedModule(file, found)
-
-
-def attempt(file: ModuleFile, work: Callable[[], T]) -> T | LoadProblem:
-    """Run code of a module's author; exceptions become problems, and only KeyboardInterrupt is raised."""
-    try:
-        return work()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        return problem_of(file, error)
-
-
-def _find_in(folder: Path) -> Iterator[ModuleFile | LoadProblem]:
+def _find_modules(folder: Path) -> Iterator[ModuleFile | LoadProblem]:
+    """The modules in a folder of a workspace, by their names: files, and folders with an `__init__.py`."""
     if not folder.is_dir():
         if folder.exists():
             yield ModuleFile(folder.name, folder).problem("should be a folder with modules, but it is a file.")
@@ -158,21 +142,9 @@ def _module_at(folder: Path, entry: Path) -> ModuleFile | LoadProblem | None:
     return file
 
 
-def problem_of(file: ModuleFile, error: BaseException) -> LoadProblem:
-    """The problem for an exception during loading, located at the innermost line in the module's own files."""
-    lines: list[tuple[str, int | None]] = [
-        (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)
-    ]
-    if isinstance(error, SyntaxError) and error.filename:
-        lines.append((error.filename, error.lineno))
-    own = [(filename, line) for filename, line in lines if file.owns(filename)]
-    if not own:
-        return file.problem(_message(error))
-    return LoadProblem(file.name, Path(own[-1][0]), own[-1][1], _message(error))
-
-
 def _message(error: BaseException) -> str:
-    text = excerpt(str(error), _MESSAGE_LIMIT)
+    """An exception during loading, with what to do about it."""
+    text, name, known = excerpt(str(error), _MESSAGE_LIMIT), "", list[str]()
     match error:
         case GoalportError():
             return text
@@ -186,26 +158,17 @@ def _message(error: BaseException) -> str:
             return f"{text}. There is no such file in {' or '.join(f'{each}/' for each in FOLDERS)} of the workspace."
         case ModuleNotFoundError():
             return f"{text}. Install it where goalport is installed, or correct the import."
-        case ImportError() | NameError():
-            return f"{type(error).__name__}: {text}{_nearest(error)}"
+        case NameError():
+            name = error.name
+            for frame, _ in traceback.walk_tb(error.__traceback__):
+                known = [*frame.f_globals, *frame.f_locals]
+        case ImportError():
+            wanted = _NOT_IN_MODULE.match(str(error))
+            name, known = wanted[1] if wanted else "", dir(sys.modules.get(error.name or ""))
         case _:
             return excerpt(error_summary(error), _MESSAGE_LIMIT)
-
-
-def _nearest(error: ImportError | NameError) -> str:
-    """The existing names that are similar to the missing one, as a question or a list."""
-    if isinstance(error, NameError):
-        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-        name, known = error.name, {**frames[-1].f_globals, **frames[-1].f_locals} if frames else {}
-    else:
-        wanted = _NOT_IN_MODULE.match(str(error))
-        name, known = wanted and wanted[1], dir(sys.modules.get(error.name or ""))
     near = nearest(name or "", known)
-    return f". {did_you_mean(near)}" if near else ""
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-_ATTRIBUTE = "__goalport_command__"
+    return f"{type(error).__name__}: {text}{f'. {did_you_mean(near)}' if near else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,20 +191,14 @@ def command(function: Callable[..., Any] | None = None, /, *, name: str = "") ->
     docstring is the help, and what it returns is printed. `name` defaults to the function's, with dashes.
     """
     if function is None:
-        return partial(_put, name)
-    return _put(name, function)
+        return partial(_mark_command, name)
+    return _mark_command(name, function)
 
 
-def command_of(function: object) -> Command | None:
-    """The command that a function is marked as."""
-    found = getattr(function, _ATTRIBUTE, None)
-    return found if isinstance(found, Command) else None
-
-
-def _put(name: str, function: Any) -> Any:
+def _mark_command(name: str, function: Any) -> Any:
     if not callable(function) or isinstance(function, type):
         raise TypeError(f"@command marks functions, but came to {function!r}. Mark the function itself.")
-    setattr(function, _ATTRIBUTE, Command(name or function.__name__.strip("_").replace("_", "-"), function))
+    setattr(function, _COMMAND, Command(name or function.__name__.strip("_").replace("_", "-"), function))
     return function
 
 
@@ -258,7 +215,7 @@ class Workspace:
 
     def values(self, kind: type[T]) -> tuple[T, ...]:
         """The values of a type at the top level of the modules, in file and definition order, each once."""
-        return tuple(value for _, value in values_in(self.modules, kind))
+        return tuple(value for _, value in _values_in(self.modules, kind))
 
     def exported_tools(self) -> tuple[Tool, ...]:
         """All tools to publish, by name: the `@tool(export=True)` functions and what the `McpToolExport`s export."""
@@ -266,22 +223,20 @@ class Workspace:
 
     def commands(self) -> tuple[Command, ...]:
         """The functions that are marked as commands of the shell, in file and definition order."""
-        functions = (value for _, value in values_in(self.modules, object) if isfunction(value))
-        return tuple(found for value in functions if (found := command_of(value)) is not None)
+        marks = (getattr(value, _COMMAND, None) for value in self.values(object) if isfunction(value))
+        return tuple(mark for mark in marks if isinstance(mark, Command))
 
     def settings(self) -> tuple[tuple[str, type[BaseModel]], ...]:
         """The classes that are marked as settings, each after the name of its table, in file and definition order."""
-        classes = (value for _, value in values_in(self.modules, type))
-        return tuple((table, value) for value in classes if (table := table_of(value)) is not None)
+        return tuple((table, value) for value in self.values(type) if (table := table_of(value)) is not None)
 
     def declarations(self) -> tuple[Declaration, ...]:
         """The services and all else that is marked to be made by the platform, in file and definition order."""
-        values = (value for _, value in values_in(self.modules, object))
-        return tuple(found for value in values if (found := declaration_of(value)) is not None)
+        return tuple(found for value in self.values(object) if (found := declaration_of(value)) is not None)
 
     def agents(self) -> tuple[object, ...]:
         """What can be deployed from `agents/`: agents, instances of marked classes, marked classes without one."""
-        return agents_in([each for each in self.modules if each.name.startswith("agents.")])
+        return _agents_in([each for each in self.modules if each.name.startswith("agents.")])
 
 
 def load_workspace(root: Path, *, fresh: bool = False) -> Workspace:
@@ -297,37 +252,40 @@ def load_workspace(root: Path, *, fresh: bool = False) -> Workspace:
         raise WorkspaceError(f"A workspace is a folder, but {root} is {came}. `goalport new {root}` makes one.")
     share_environment(root)
     install_importer(root, fresh=fresh)
-    results = [each if isinstance(each, LoadProblem) else load_module(each) for each in find_modules(root)]
-    modules = tuple(each for each in results if isinstance(each, LoadedModule))
-    exports = collect_exports(modules)
-    problems = [*(each for each in results if isinstance(each, LoadProblem)), *exports.problems, *unmarked_in(modules)]
-    tools = tuple(exports.tools[name] for name in sorted(exports.tools))
-    return Workspace(root, modules, tuple(problems), tools, tuple(_hints(root, modules, problems)))
-
-
-def _hints(root: Path, modules: Sequence[LoadedModule], problems: Sequence[LoadProblem]) -> Iterator[str]:
-    for each in modules:
-        if each.file.is_package and not each.namespace:
-            yield f"{each.path} defines nothing, so nothing of its folder is served. Import the agent there."
-    for module, value in values_in(modules, object):
+    modules, problems, hints = list[LoadedModule](), list[LoadProblem](), list[str]()
+    for each in (each for folder in FOLDERS for each in _find_modules(root / folder)):
+        if each.path == root / "server" / "app.py":
+            continue  # it would serve what is being loaded
+        if isinstance(each, LoadProblem):
+            problems.append(each)
+            continue
+        found = each.attempt(partial(importlib.import_module, each.full_name))
+        if isinstance(found, LoadProblem):
+            problems.append(found)
+        else:
+            modules.append(LoadedModule(each.name, each.path, found))
+    exports, problems_of_exports = _exports(modules)
+    problems += [*problems_of_exports, *_unmarked_in(modules)]
+    hints += [
+        f"{each.path} defines nothing, so nothing of its folder is served. Import the agent there."
+        for each in modules
+        if each.is_package and not each.namespace
+    ]
+    for module, value in _values_in(modules, object):
         unserved = getattr(type(value), "__goalport_unserved__", None)
         if unserved is not None and (why := unserved(value)):
-            yield f"{module.path}: {why}"
+            hints.append(f"{module.path}: {why}")
+    loaded = Workspace(root, tuple(modules), tuple(problems), tuple(exports[name] for name in sorted(exports)))
     if not (root / "agents").exists():
-        yield f"{root} has no agents/ folder. Put an agent in agents/NAME.py, or let `goalport new` make an example."
-    elif not problems and not agents_in([each for each in modules if each.name.startswith("agents.")]):
-        yield f"There is no agent in {root / 'agents'}. Mark a class with @agent, at the top level of a module there."
+        how = "Put an agent in agents/NAME.py, or let `goalport new` make an example."
+        hints.append(f"{root} has no agents/ folder. {how}")
+    elif not problems and not loaded.agents():
+        how = "Mark a class with @agent, at the top level of a module there."
+        hints.append(f"There is no agent in {root / 'agents'}. {how}")
+    return Workspace(root, loaded.modules, loaded.problems, loaded.exports, tuple(hints))
 
 
-@dataclass
-class Exports:
-    """The tools to publish, and the problems that keep others from being published."""
-
-    tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
-    problems: list[LoadProblem] = field(default_factory=list[LoadProblem])
-
-
-def values_in(modules: Iterable[LoadedModule], kind: type[T]) -> Iterator[tuple[LoadedModule, T]]:
+def _values_in(modules: Iterable[LoadedModule], kind: type[T]) -> Iterator[tuple[LoadedModule, T]]:
     """The values of a type, each once and in order, with the module in which each was found first."""
     seen: set[int] = set()
     for module in modules:
@@ -338,77 +296,54 @@ def values_in(modules: Iterable[LoadedModule], kind: type[T]) -> Iterator[tuple[
                 yield module, cast("T", value)
 
 
-def agents_in(modules: Sequence[LoadedModule]) -> tuple[object, ...]:
+def _agents_in(modules: Sequence[LoadedModule]) -> tuple[object, ...]:
     """Agents, instances of marked classes, and the classes marked in these modules that have no instance."""
     found = [(module, value) for module in modules for value in module.namespace.values()]
     with_instance: set[object] = {type(value) for _, value in found}
-    deployable = {
-        id(value): value
-        for module, value in found
-        if issubclass(type(value), Agent)
-        or is_marked(type(value))
-        or (_is_own_class(module, value) and value not in with_instance)
-    }
+    deployable: dict[int, object] = {}
+    for module, value in found:
+        if isinstance(value, type):
+            is_own = is_marked(value) and module.defines(value) and not isabstract(value)
+            is_deployed = is_own and value not in with_instance
+        else:
+            is_deployed = False
+        if is_deployed or issubclass(type(value), Agent) or is_marked(type(value)):
+            deployable[id(value)] = value
     return tuple(deployable.values())
 
 
-def collect_exports(modules: Sequence[LoadedModule]) -> Exports:
-    """The exported functions, methods of objects, and tools of exports; of those with one name the first is kept."""
-    collected = Exports()
-    for module, value in values_in(modules, object):
+def _exports(modules: Sequence[LoadedModule]) -> tuple[dict[str, Tool], list[LoadProblem]]:
+    """The exported functions, methods of objects, and tools of exports, and what keeps others from being published.
+
+    Of those with one name the first is kept.
+    """
+    tools, problems = dict[str, Tool](), list[LoadProblem]()
+
+    def add(module: LoadedModule, found: Sequence[Tool] | LoadProblem, line: int | None = None) -> None:
+        if isinstance(found, LoadProblem):
+            problems.append(found if found.line else module.problem(found.message, line))
+            return
+        for each in found:
+            known = tools.get(each.name)
+            function = getattr(each.handler, "function", None)
+            # One method of one object may be marked and in an export too.
+            if function is not None and getattr(known and known.handler, "function", None) == function:
+                continue
+            if known is not None:
+                problems.append(module.problem(_taken(each.name), line))
+            else:
+                tools[each.name] = each
+
+    for module, value in _values_in(modules, object):
         marked = (value,) if isfunction(value) and (mark := mark_of(value)) is not None and mark.export else ()
         for function in marked or (getattr(value, name) for name in exported_methods(type(value))):
             line = getattr(Origin(function).written, "__code__").co_firstlineno  # noqa: B009 - of any callable
-            _add(collected, module, attempt(module.file, lambda found=function: (Tool.of(found),)), line)
+            add(module, module.attempt(lambda found=function: (Tool.of(found),)), line)
         if type(value) is McpToolExport:
-            _add(collected, module, attempt(module.file, value.tools))
-            twins = attempt(module.file, value.duplicates)
-            collected.problems += [
-                module.file.problem(_taken(name)) for name in (() if isinstance(twins, LoadProblem) else twins)
-            ]
-    return collected
-
-
-def unmarked_in(modules: Sequence[LoadedModule]) -> Iterator[LoadProblem]:
-    """A problem for each class that has actions but is not marked as an agent, or is marked and cannot be made one."""
-    served = [each if isinstance(each, type) else type(each) for each in agents_in(modules)]
-    for module in modules:
-        for value in module.namespace.values():
-            if not isinstance(value, type) or not module.defines(value):
-                continue
-            lacking = lacking_in(value) if is_marked(value) else ()
-            if lacking and not any(issubclass(each, value) for each in served):
-                yield module.file.problem(
-                    f"{value.__name__} is marked as an agent, but abstract: it lacks"
-                    f" {', '.join(lacking)}. Write that, or mark a subclass that has it."
-                )
-            if not is_state(value) and lacks_mark(value):
-                yield module.file.problem(
-                    f"{value.__name__} has methods that are marked as actions, but is not marked as an agent. Put"
-                    ' @agent(description="…") above it; or @component, or @state for a state.'
-                )
-
-
-def _is_own_class(module: LoadedModule, value: object) -> bool:
-    return isinstance(value, type) and is_marked(value) and module.defines(value) and not isabstract(value)
-
-
-def _add(
-    collected: Exports, module: LoadedModule, found: tuple[Tool, ...] | LoadProblem, line: int | None = None
-) -> None:
-    if isinstance(found, LoadProblem):
-        collected.problems.append(found if found.line else module.file.problem(found.message, line))
-        return
-    for each in found:
-        known = collected.tools.get(each.name)
-        function = getattr(each.handler, "function", None)
-        # One method of one object may be marked and in an export too.
-        if function is not None and getattr(known and known.handler, "function", None) == function:
-            continue
-        if known is not None:
-            collected.problems.append(module.file.problem(_taken(each.name), line))
-        else:
-            collected.tools[each.name] = each
+            add(module, module.attempt(value.tools))
+            twins = module.attempt(value.duplicates)
+            problems += [module.problem(_taken(name)) for name in (() if isinstance(twins, LoadProblem) else twins)]
+    return tools, problems
 
 
 def _taken(name: str) -> str:
@@ -416,3 +351,23 @@ def _taken(name: str) -> str:
         f"several exported tools are called {name!r}; the first is published, this one is not. "
         "Rename one of them, or give the export a naming such as prefixed('…_')."
     )
+
+
+def _unmarked_in(modules: Sequence[LoadedModule]) -> Iterator[LoadProblem]:
+    """A problem for each class that has actions but is not marked as an agent, or is marked and cannot be made one."""
+    served = [each if isinstance(each, type) else type(each) for each in _agents_in(modules)]
+    for module in modules:
+        for value in module.namespace.values():
+            if not isinstance(value, type) or not module.defines(value):
+                continue
+            lacking = lacking_in(value) if is_marked(value) else ()
+            if lacking and not any(issubclass(each, value) for each in served):
+                yield module.problem(
+                    f"{value.__name__} is marked as an agent, but abstract: it lacks"
+                    f" {', '.join(lacking)}. Write that, or mark a subclass that has it."
+                )
+            if not is_state(value) and lacks_mark(value):
+                yield module.problem(
+                    f"{value.__name__} has methods that are marked as actions, but is not marked as an agent. Put"
+                    ' @agent(description="…") above it; or @component, or @state for a state.'
+                )

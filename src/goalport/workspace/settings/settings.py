@@ -282,7 +282,15 @@ class Settings(Sources):
         """Whether callers are authenticated by API keys."""
         if self.auth.keys is not None:
             return self.auth.keys
-        return bool(self.auth.key_entries) or _is_there(self.key_file)
+        if self.auth.key_entries:
+            return True
+        try:
+            self.key_file.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # only what is known to be absent counts as absent, not what cannot be read
+            return True
+        return True
 
     @property
     def authenticates(self) -> bool:
@@ -414,18 +422,14 @@ def place_in(file: Path, path: Sequence[str]) -> str:
     for number, line in enumerate(file.read_text("utf-8").splitlines() if file.is_file() else (), 1):
         header, key = re.match(r"\s*\[\[?([^\]]+)\]", line), re.match(r"\s*([\w.\"'-]+)\s*=", line)
         if header is not None:
-            table = here = _keys(header[1])
+            table = here = tuple(each.strip(" \"'") for each in header[1].split("."))
         elif key is not None:
-            here = (*table, *_keys(key[1]))
+            here = (*table, *(each.strip(" \"'") for each in key[1].split(".")))
         else:
             continue
         if len(here) > depth and tuple(path[: len(here)]) == here:
             found, depth = number, len(here)
     return f"{file}:{found}" if found else str(file)
-
-
-def _keys(written: str) -> tuple[str, ...]:
-    return tuple(each.strip(" \"'") for each in written.split("."))
 
 
 def _known(settings: type[BaseSettings], path: Path) -> dict[str, Any]:
@@ -453,14 +457,3 @@ def offer_settings(name: str, known: Sequence[str] = ()) -> str:
 
 def _workspace_in(values: Mapping[str, Any]) -> Path:
     return cast("Path", values.get("workspace", Path()))
-
-
-def _is_there(path: Path) -> bool:
-    """Whether there is a file, even one that cannot be read: only what is known to be absent counts as absent."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
-    return True

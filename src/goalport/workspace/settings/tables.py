@@ -4,7 +4,7 @@ Above: `settings`, which has them among its own.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from ipaddress import ip_network
 from pathlib import Path
@@ -44,10 +44,6 @@ def _url(value: str) -> str:
     return value
 
 
-def _optional_url(value: str) -> str:
-    return value and _url(value)
-
-
 def _issuer(value: str) -> str:
     """The identifier of an issuer (RFC 8414, section 2). Raises `ValueError`."""
     if urlsplit(_url(value)).query:
@@ -74,10 +70,12 @@ Issuer = Annotated[str, AfterValidator(_issuer)]
 Url = Annotated[str, AfterValidator(_url)]
 
 
-class TokenSettings(BaseModel):
-    """What the tokens of one provider look like, however they are verified."""
-
+class _SettingsTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TokenSettings(_SettingsTable):
+    """What the tokens of one provider look like, however they are verified."""
 
     issuer: Issuer
     """The provider's identifier, letter by letter as its tokens have it in `iss`."""
@@ -92,7 +90,7 @@ class TokenSettings(BaseModel):
 class IssuerSettings(TokenSettings):
     """A provider whose access tokens are JWTs: they are verified here, with its public keys."""
 
-    jwks_uri: Annotated[str, AfterValidator(_optional_url)] = ""
+    jwks_uri: Annotated[str, AfterValidator(lambda value: value and _url(value))] = ""
     """Where its keys are; empty: where its metadata says (RFC 8414, OpenID Connect Discovery)."""
     algorithms: Annotated[Words, AfterValidator(_algorithms)] = ASYMMETRIC
     """The algorithms by which its tokens may be signed."""
@@ -117,6 +115,7 @@ Introspections = Annotated[tuple[IntrospectionSettings, ...], BeforeValidator(li
 
 
 _ID: Final = re.compile(r"key-[0-9a-f]{8}")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -125,47 +124,36 @@ def is_key_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def _name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}", value):
-        raise ValueError("should have 1 to 64 letters, digits and . _ @ + -, and begin with a letter or a digit")
-    if is_key_id(value):
-        raise ValueError("should not look like the id of a key")
-    return value
+def _checked(check: Callable[[str], object], should: str) -> AfterValidator:
+    """A validator that says what a text, or a secret, should be."""
+
+    def checked(value: str | SecretStr) -> str | SecretStr:
+        if not check(value if isinstance(value, str) else value.get_secret_value()):
+            raise ValueError(f"should {should}")
+        return value
+
+    return AfterValidator(checked)
 
 
-def _id(value: str) -> str:
-    if not is_key_id(value):
-        raise ValueError("should be key- and eight hexadecimal digits")
-    return value
+_A_NAME = _checked(_NAME.fullmatch, "have 1 to 64 letters, digits and . _ @ + -, and begin with a letter or a digit")
+_NO_ID = _checked(lambda text: not is_key_id(text), "not look like the id of a key")
+_A_SCOPE = _checked(is_scope, "be a scope, without spaces, quotation marks and backslashes")
+_A_HASH = _checked(_HASH.fullmatch, "be the SHA-256 of a key, in 64 hexadecimal digits")
 
 
-def _scope(value: str) -> str:
-    if not is_scope(value):
-        raise ValueError("should be a scope, without spaces, quotation marks and backslashes")
-    return value
-
-
-def _hash(value: SecretStr) -> SecretStr:
-    if not _HASH.fullmatch(value.get_secret_value()):
-        raise ValueError("should be the SHA-256 of a key, in 64 hexadecimal digits")
-    return value
-
-
-class KeyEntry(BaseModel):
+class KeyEntry(_SettingsTable):
     """What is kept of an API key: whose it is, what it grants, and the hash by which it is found; not the key itself.
 
     Several keys may have one name: their callers are the same, so that a key can be replaced.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    id: Annotated[str, AfterValidator(_id)]
+    id: Annotated[str, _checked(is_key_id, "be key- and eight hexadecimal digits")]
     """What the key is called in lists and commands."""
-    name: Annotated[str, AfterValidator(_name)]
+    name: Annotated[str, _A_NAME, _NO_ID]
     """The id of the caller that the key stands for."""
-    sha256: Annotated[SecretStr, AfterValidator(_hash)]
+    sha256: Annotated[SecretStr, _A_HASH]
     """The hash of the key."""
-    scopes: tuple[Annotated[str, AfterValidator(_scope)], ...] = Field(min_length=1)
+    scopes: tuple[Annotated[str, _A_SCOPE], ...] = Field(min_length=1)
     """The scopes that the key grants."""
     created: AwareDatetime
     expires: AwareDatetime | None
@@ -192,13 +180,11 @@ _TAKEN_HEADERS = frozenset({"authorization", "cookie", "host", "content-type", "
 Confidence = Annotated[float, Field(ge=0, le=1)]
 
 
-class AuthSettings(BaseModel):
+class AuthSettings(_SettingsTable):
     """Who may call: how callers are authenticated, and what their scopes mean.
 
     A server without any way to authenticate callers listens to its own machine alone, unless `insecure_no_auth` is set.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     keys: bool | None = None
     """Whether API keys are asked for; None: once there is a key file, or an entry in `key_entries`."""
@@ -284,10 +270,8 @@ class AuthSettings(BaseModel):
         return frozenset(found)
 
 
-class AuditSettings(BaseModel):
+class AuditSettings(_SettingsTable):
     """The audit log: who did what."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool | None = None
     """Whether it is written; None: where callers are authenticated."""
@@ -299,10 +283,8 @@ class AuditSettings(BaseModel):
     """How many of the earlier files are kept."""
 
 
-class ProcessSettings(BaseModel):
+class ProcessSettings(_SettingsTable):
     """How processes run, unless the program that starts one says otherwise; 0 is no limit."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     cost: Delay = 2.0
     """The most US dollars that a process may cost."""
@@ -332,10 +314,8 @@ class ProcessSettings(BaseModel):
     """Whether processes are tests, for actions that ask."""
 
 
-class CallerLimits(BaseModel):
+class CallerLimits(_SettingsTable):
     """How much one caller may do; 0: as much as it likes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     calls: int = Field(default=0, ge=0)
     """How many calls of a caller are answered at once."""
@@ -379,10 +359,8 @@ class LimitSettings(CallerLimits):
         return self.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 
-class RetrySettings(BaseModel):
+class RetrySettings(_SettingsTable):
     """How often an action that fails is tried again, unless it says so itself."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     attempts: Count = _RETRY.attempts
     first_delay: Delay = _RETRY.first_delay
@@ -396,10 +374,8 @@ class RetrySettings(BaseModel):
         return RetryPolicy(**self.model_dump())
 
 
-class AutonomySettings(BaseModel):
+class AutonomySettings(_SettingsTable):
     """How an agent or a goal is chosen by what somebody said."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     agent_confidence_cut_off: Confidence = 0.6
     """An agent is chosen only if the model's confidence in it is greater."""
@@ -417,10 +393,8 @@ class AutonomySettings(BaseModel):
     """The longest wait, in seconds."""
 
 
-class DocumentsSettings(BaseModel):
+class DocumentsSettings(_SettingsTable):
     """Where the documents are kept that agents search, and who makes their vectors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     store: DocumentsPlace = "sqlite"
     """In the file `documents.db` in `data_dir`, or in a PostgreSQL database."""
