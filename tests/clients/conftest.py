@@ -49,6 +49,11 @@ def fastmcp_python() -> str:
 
 
 @pytest.fixture(scope="session")
+def adk_python() -> str:
+    return str(python_environment("google-adk") / "python")
+
+
+@pytest.fixture(scope="session")
 def mcpo() -> str:
     return str(python_environment("mcpo") / "mcpo")
 

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -13,7 +13,18 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from goalport import A2aAgent, ActionContext, AgentPlatform, Ai, UserInput, achieves_goal, action, agent
+from goalport import (
+    A2aAgent,
+    ActionContext,
+    AgentPlatform,
+    Ai,
+    Export,
+    UserInput,
+    WaitFor,
+    achieves_goal,
+    action,
+    agent,
+)
 from goalport.base.errors import DeclarationError, ToolError
 from goalport.runtime.process import Completed, ProcessStatus
 from goalport.testing import ScriptedModel, calls_tool
@@ -22,6 +33,7 @@ from goalport.tools.upstream import GroupConfig, ServerConfig, read_config
 from goalport.tools.upstream.active_calls import call_hooks
 from goalport.tools.upstream.upstream_server import ServerState
 from tests.listening import listening
+from tests.rooms.a2a.other_agents import other_agent
 from tests.rooms.upstream.agent_server import agent_served
 from tests.rooms.upstream.connected import connected
 
@@ -259,3 +271,57 @@ async def test_a_no_ends_the_task_and_is_an_error_of_the_tool() -> None:
             words = "painter: a person was asked 'Which colour?' for the agent 'painter', and declined."
             assert (await process.wait()) == Completed(words)
         assert served.cancelled.is_set()
+
+
+class Plan(BaseModel):
+    colour: str
+
+
+class Painted(BaseModel):
+    text: str
+
+
+@agent(description="Paints what a person wants")
+class Painter:
+    @action
+    def ask(self, said: UserInput) -> WaitFor[Plan]:
+        return WaitFor.form_submission(f"How shall {said.content} be painted?", Plan)
+
+    @achieves_goal(description="A painting", export=Export(remote=True, name="paint"))
+    @action
+    def paint(self, said: UserInput, plan: Plan) -> Painted:
+        return Painted(text=f"{said.content} in {plan.colour}")
+
+
+async def paints(root: Path, *answers: object) -> tuple[ToolResult, list[object]]:
+    """The result of a call of another goalport, whose questions get these answers, and what was asked."""
+    asked: list[object] = []
+
+    async def ask(message: str, form: object, key: str = "", /) -> object:
+        asked.append((message, form))
+        return answers[len(asked) - 1]
+
+    async with other_agent(root, Painter()) as other, connected(painter(str(other.http.base_url))) as servers:
+        with call_hooks(ask=ask):
+            return await servers.call("paint", "painter", message="a barn"), asked
+
+
+async def test_a_question_of_another_goalport_has_its_form(tmp_path: Path) -> None:
+    result, asked = await paints(tmp_path, {"colour": "red"})
+    assert result.structured == {"text": "a barn in red"}
+    ((message, form),) = cast("list[tuple[str, Any]]", asked)
+    assert message == "How shall a barn be painted?"
+    assert list(form["properties"]) == ["colour"]
+
+
+async def test_a_no_goes_to_another_goalport_as_a_no(tmp_path: Path) -> None:
+    result, _ = await paints(tmp_path, None)
+    assert result.is_error
+    assert "the agent 'painter' failed the task. " in result.text
+    assert "A person declined." in result.text
+
+
+async def test_an_answer_that_another_goalport_refuses_is_an_error_that_says_why(tmp_path: Path) -> None:
+    result, _ = await paints(tmp_path, {"colours": 3})
+    assert result.is_error
+    assert "the agent 'painter' refused the message: " in result.text

@@ -41,7 +41,7 @@ from goalport.tools.upstream.upstream_server import ToolClient, failure_reason
 
 if TYPE_CHECKING:
     from a2a.client import Client
-    from a2a.types import AgentCard, Message, Part, StreamResponse, Task
+    from a2a.types import AgentCard, Message, Part, StreamResponse, Task, TaskState
     from mcp_types import CallToolResult, Tool as Definition
 
 T = TypeVar("T")
@@ -115,17 +115,20 @@ class AgentConnection(Connection):
         except httpx2.ConnectError as error:
             self.mark_broken()
             raise NotCalled(f"the agent {self._config.name!r} cannot be reached.") from error
-        except httpx2.HTTPStatusError as error:
-            why = self.transport.last_error() or str(error.response.status_code)
-            raise ToolError(f"the agent {self._config.name!r} refused the message: {why}") from error
-        except httpx2.HTTPError as error:
+        except httpx2.TransportError as error:
             self.mark_broken()
             raise ConnectionLost(
                 f"the agent {self._config.name!r} went away during the call ({error_summary(error)}). Whether it did "
                 "what it was asked to is not known."
             ) from error
-        except (A2AError, ParseError) as error:
-            raise ToolError(f"the agent {self._config.name!r} refused the message: {one_line(str(error))}") from error
+        except ParseError as error:
+            raise ToolError(
+                f"what the agent {self._config.name!r} answered is no A2A: {one_line(str(error))}"
+            ) from error
+        except (A2AError, httpx2.HTTPError) as error:
+            why = _said(error.response) if isinstance(error, httpx2.HTTPStatusError) else str(error)
+            why = one_line(why or self.transport.last_error())
+            raise ToolError(f"the agent {self._config.name!r} refused the message: {why}") from error
 
     async def _read_card(self) -> "AgentCard":
         from a2a.client.card_resolver import parse_agent_card
@@ -188,6 +191,13 @@ class AgentConnection(Connection):
             return card
 
 
+def _said(response: httpx2.Response) -> str:
+    """What an error of HTTP+JSON says, which the SDK reads for another client alone; empty: nothing."""
+    with suppress(ValueError, TypeError, KeyError):
+        return str(response.json()["error"]["message"])
+    return ""
+
+
 def _origin(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
@@ -215,18 +225,18 @@ class RemoteTask:
         self._server, self._client, self._call = server, client, call
         self._record = call.hooks.record
         self._id = self._record.begun if self._record is not None else ""
+        self._key = self._record.key if self._record is not None else uuid4().hex
         self._told, self._pause = 0, _PAUSE
 
     async def result(self, skill: str, arguments: Mapping[str, object]) -> "CallToolResult":
         """Send the message, unless that was done before the program ended, and follow the task to its end."""
         from a2a.types import Message, TaskState
 
-        key = self._record.key if self._record is not None else uuid4().hex
         if self._id:
             found = await self._looked_at()
         else:
             given = [each for each in (arguments.get("message"), arguments.get("data")) if each or each == {}]
-            found = await self._sent(key, *given, metadata={"skill": skill} if skill else {})
+            found = await self._sent(self._key, map(_part, given), {"skill": skill} if skill else {})
         while not isinstance(found, Message):
             words = _words(found.status.message.parts)
             match found.status.state:
@@ -234,7 +244,7 @@ class RemoteTask:
                     parts = [part for each in found.artifacts for part in each.parts]
                     return _result(parts or found.status.message.parts)
                 case TaskState.TASK_STATE_INPUT_REQUIRED:
-                    found = await self._answered(found, key)
+                    found = await self._answered(found)
                 case TaskState.TASK_STATE_AUTH_REQUIRED:
                     await self.cancel()
                     raise ToolError(f"the agent {self._server!r} wants a person to sign in there first. {words}")
@@ -254,11 +264,13 @@ class RemoteTask:
             with anyio.move_on_after(_CANCEL, shield=True), suppress(A2AError, httpx2.HTTPError):
                 await self._client.cancel_task(CancelTaskRequest(id=self._id))
 
-    async def _sent(self, key: str, *given: object, metadata: dict[str, Any]) -> "Task | Message":
+    async def _sent(
+        self, key: str, parts: "Iterable[Part]", metadata: dict[str, Any], context: str = ""
+    ) -> "Task | Message":
         """Tell the agent something; what has come of it until the task ends, asks, or is silent."""
         from a2a.types import Message, Role, SendMessageRequest
 
-        message = Message(message_id=key, role=Role.ROLE_USER, task_id=self._id, parts=map(_part, given))
+        message = Message(message_id=key, role=Role.ROLE_USER, task_id=self._id, context_id=context, parts=parts)
         message.metadata.update(metadata)
         return await self._after(self._client.send_message(SendMessageRequest(message=message)))
 
@@ -267,54 +279,56 @@ class RemoteTask:
         from a2a.types import SubscribeToTaskRequest
         from a2a.utils.errors import A2AError
 
-        await anyio.sleep(self._pause)
-        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        await self._rest()
         try:
             return await self._after(self._client.subscribe(SubscribeToTaskRequest(id=self._id)))
         except (NotImplementedError, A2AError, httpx2.HTTPError):
             # The agent has no streams, is away, or the task has just ended.
             return await self._looked_at()
 
+    async def _rest(self) -> None:
+        await anyio.sleep(self._pause)
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
     async def _after(self, events: "AsyncIterator[StreamResponse]") -> "Task | Message":
         """The task after a stream has ended, has come to where the task needs somebody, or has been silent for long."""
         from a2a.types import TaskState
 
         going = {TaskState.TASK_STATE_UNSPECIFIED, TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING}
+        state, event = TaskState.TASK_STATE_WORKING, None
         async with aclosing(cast("AsyncGenerator[StreamResponse]", events)):
             try:
-                while True:
-                    event: StreamResponse | None = None
-                    # What it has begun is known: it can be asked whether it goes on.
-                    with anyio.move_on_after(self._call.seconds / 3 if self._id else None):
+                while state in going:
+                    # Once it is known what has begun, the agent can be asked whether it goes on.
+                    with anyio.move_on_after(self._call.seconds / 3 if self._id else None) as silence:
                         event = await anext(events, None)
-                    if event is None:
+                    if event is None or silence.cancelled_caught:
                         break
                     self._call.renew()
                     if event.HasField("message"):
                         return event.message
-                    about: Any = getattr(event, event.WhichOneof("payload") or "task")
-                    await self._begun(getattr(about, "task_id", "") or getattr(about, "id", ""))
-                    status = getattr(about, "status", None)
-                    if status is not None:
-                        await self._tell(_words(status.message.parts))
-                        if status.state not in going:
-                            break
+                    state = await self._note(getattr(event, event.WhichOneof("payload") or "task"))
             except httpx2.TransportError:
                 if not self._id:
                     raise
         return await self._looked_at()
 
-    async def _begun(self, identity: str) -> None:
+    async def _note(self, about: Any) -> "TaskState":
+        """Note what an event says: the task that has begun, and progress. Its state; of an artifact, that it works."""
+        from a2a.types import TaskState
+
+        identity = about.id if hasattr(about, "id") else about.task_id
         if identity and identity != self._id:
             self._id = identity
             if self._record is not None:
                 await self._record.note_begun(identity)
-
-    async def _tell(self, words: str) -> None:
-        report = self._call.hooks.progress
+        if not hasattr(about, "status"):
+            return TaskState.TASK_STATE_WORKING
+        report, words = self._call.hooks.progress, _words(about.status.message.parts)
         if report is not None and words:
             self._told += 1
             await report(self._told, None, cleaned(words, _PROGRESS))
+        return about.status.state
 
     async def _looked_at(self) -> "Task":
         """The task as it is now. An agent that is away is asked again, for as long as the call may take."""
@@ -328,57 +342,79 @@ class RemoteTask:
             except (httpx2.TransportError, httpx2.HTTPStatusError) as error:
                 if isinstance(error, httpx2.HTTPStatusError) and not error.response.is_server_error:
                     raise
-                await anyio.sleep(self._pause)
-                self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+                await self._rest()
             else:
                 self._call.renew()
                 return found
 
-    async def _answered(self, task: "Task", key: str) -> "Task | Message":
-        """What comes of a person's answer to the question of a task. Raises `ToolError` where nobody is asked."""
+    async def _answered(self, task: "Task") -> "Task | Message":
+        """What comes of a person's answer to the question of a task. Raises `ToolError` where there is none."""
         from a2a.utils.errors import A2AError
 
         said, ask = task.status.message, self._call.hooks.ask
-        asked: dict[str, Any] = {"message": _words(said.parts), "schema": {"type": "string"}}
-        data = (cast("dict[str, Any]", each) for each in map(_data, said.parts) if isinstance(each, dict))
-        asked |= next((each for each in data if isinstance(each.get("schema"), dict)), dict[str, Any]())
-        question = RemoteProcess(task.id, "", {"answer": None}, asked)
+        asked = _question(said.parts)
+        process = RemoteProcess(task.id, "", {"answer": None}, asked)
         own = str(asked.get("questionId", "")) or said.message_id or task.status.timestamp.ToJsonString()
-        if ask is None:
-            await self.cancel()
-            raise ToolError(f"the agent {self._server!r} asks {question.message!r}, and there is nobody to ask.")
-        try:
-            with self._call.waiting():
-                given = await ask(cleaned(question.message, MOST_ASKED), question.form, own)
-        except ToolError:
-            await self.cancel()
-            raise
-        self._call.renew()
+        given: Any = None
+        why = f"the agent {self._server!r} asks {process.message!r}, and there is nobody to ask."
+        if ask is not None:
+            try:
+                with self._call.waiting():
+                    given = await ask(cleaned(process.message, MOST_ASKED), process.form, own)
+            except ToolError as error:
+                why = f"the agent {self._server!r} asks {process.message!r}: {error}"
+            else:
+                why = f"a person was asked {process.message!r} for the agent {self._server!r}, and declined."
+            self._call.renew()
+        declined, answer = process.answered(given)
         metadata = {"questionId": own} if "questionId" in asked else {}
-        tool, answer = question.answered(cast("Mapping[str, object] | None", given))
-        if tool and not metadata:
+        if declined and not (metadata and ask is not None):
             await self.cancel()
-            raise ToolError(f"a person was asked {question.message!r} for the agent {self._server!r}, and declined.")
-        if tool:
-            metadata["declined"] = "A person declined."
+            raise ToolError(why)
+        if declined:
+            metadata["declined"] = answer["answer"] = "A person declined."
+        parts = [_part(answer["answer"], asked.get("call"))]
         try:
-            return await self._sent(f"{key}-{own}"[:200], *([] if tool else [answer["answer"]]), metadata=metadata)
-        except A2AError:
+            return await self._sent(f"{self._key}-{own}"[:200], parts, metadata, task.context_id)
+        except (A2AError, httpx2.HTTPStatusError):
             # Somebody else may have answered, through another door.
             now = await self._looked_at()
-            if now.status == task.status:
+            if now.status.state == task.status.state and now.status.message.message_id == said.message_id:
                 raise
             return now
 
 
-def _part(value: object) -> "Part":
+def _question(parts: "Iterable[Part]") -> dict[str, Any]:
+    """What is asked: in words, by the form of another goalport, or by the call of a tool with which ADK asks."""
+    asked: dict[str, Any] = {"message": _words(parts), "schema": {"type": "string"}}
+    for data in map(_data, parts):
+        match data:
+            case {"schema": dict()}:
+                return asked | cast("dict[str, Any]", data)
+            case {"id": str(), "name": str(), "args": dict()}:
+                call = cast("dict[str, Any]", data)
+                given: dict[str, Any] = call["args"]
+                message = asked["message"] or given.get("message") or f"{call['name']}: {to_json(given).decode()}"
+                schema = given.get("response_schema") or asked["schema"]
+                return asked | {"message": message, "schema": schema, "call": call}
+            case _:
+                pass
+    return asked
+
+
+def _part(value: object, call: Mapping[str, object] | None = None) -> "Part":
+    """A part with a text or data; the result of a `call`, if it is given, as ADK has it."""
     from a2a.types import Part
     from google.protobuf.json_format import ParseDict
-    from google.protobuf.struct_pb2 import Value
+    from google.protobuf.struct_pb2 import Struct, Value
 
-    if isinstance(value, str):
+    if call is None and isinstance(value, str):
         return Part(text=value)
-    return Part(data=ParseDict(cast("Any", value), Value()), media_type="application/json")
+    kind = Struct()
+    if call is not None:
+        value = {"id": call["id"], "name": call["name"], "response": {"result": value}}
+        kind.update({"adk_type": "function_response"})
+    return Part(data=ParseDict(cast("Any", value), Value()), media_type="application/json", metadata=kind)
 
 
 def _words(parts: "Iterable[Part]") -> str:
