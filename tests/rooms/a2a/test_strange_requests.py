@@ -18,6 +18,10 @@ def rpc(**more: Any) -> dict[str, Any]:
 
 STRANGE: dict[str, tuple[bytes | dict[str, Any], int]] = {
     "no json": (b"{", -32700),
+    "bytes that are no text": (b"\xff\xfe", -32700),
+    "half a character": (json.dumps(rpc(params={"message": message("\ud800")})).encode(), -32700),
+    "lists in lists": (b"[" * 5_000 + b"]" * 5_000, -32700),
+    "a number that nothing holds": (rpc(method="tasks/get", params={"id": "t", "historyLength": 2**70}), -32602),
     "not an object": (b"3", -32600),
     "a batch": (json.dumps([rpc()]).encode(), -32600),
     "another version": (rpc(jsonrpc="1.0"), -32600),
@@ -71,6 +75,9 @@ async def test_what_is_wrong_with_the_http_request_is_its_status(tmp_path: Path)
             assert words in refused.json()["error"]["message"]
         large = await other.http.post("/a2a", json=rpc(params={"message": message("x" * 20_000)}), headers=VERSION)
         assert (large.status_code, "10,000 bytes" in large.json()["error"]["message"]) == (413, True)
+        for wrong in (b"{", b"\xff\xfe", b"[" * 5_000 + b"]" * 5_000):
+            refused = await other.http.post("/a2a/message:send", content=wrong, headers=JSON)
+            assert (refused.status_code, "is not JSON" in refused.json()["error"]["message"]) == (400, True)
         assert (await other.http.get("/a2a/nothing/here")).status_code == 404
         wrong = await other.http.delete("/a2a/message:send")
         assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import anyio
 from anyio import to_thread
+from pydantic_core import from_json
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -41,7 +42,7 @@ CARD: Final = "/.well-known/agent-card.json"
 _AGENT: Final = f"{A2A}/agents/{{agent}}"
 _MAX_AGE: Final = 60
 _NO_GRPC: Final = "gRPC is not served here. Use JSONRPC or HTTP+JSON, at the addresses of the agent card."
-_BUG: Final = -32603
+_BUG, _NO_JSON = -32603, -32700
 _CODES: Final = {
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: -32005,
     HTTPStatus.BAD_REQUEST: -32600,
@@ -108,7 +109,7 @@ class A2aDoor:
 
     def _offers(self, request: Request) -> Any:
         """What the address offers to the caller. Raises `Problem` for an agent that there is not."""
-        from goalport.server.doors.a2a.messages import Offers
+        from goalport.server.doors.a2a.skills import Offers
 
         offers = Offers(self._door, str(request.path_params.get("agent", "")))
         if offers.agent and not offers.skills:
@@ -117,7 +118,7 @@ class A2aDoor:
         return offers
 
     def _card_of(self, request: Request, offers: Any) -> "AgentCard":
-        from goalport.server.doors.a2a.cards import card_of
+        from goalport.server.doors.a2a.skills import card_of
 
         address = self._settings.public_url.rstrip("/") or str(request.base_url).rstrip("/")
         url = f"{address}{A2A}" + (f"/agents/{quote(offers.agent, safe='')}" if offers.agent else "")
@@ -170,12 +171,14 @@ class A2aDoor:
         return handler, rpc, [each for each in routes if isinstance(each, Route)]
 
     async def _rpc(self, request: Request) -> Response:
-        _check_media(request)
+        if wrong := await _check_body(request):
+            error = {"code": _NO_JSON, "message": wrong}
+            return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error})
         return await self._done(request, request, (await self._made())[1])
 
     async def _rest(self, request: Request) -> Response:
-        if request.method == "POST" and await request.body():
-            _check_media(request)
+        if request.method == "POST" and await request.body() and (wrong := await _check_body(request)):
+            raise Problem(HTTPStatus.BAD_REQUEST, "invalid-argument", wrong)
         scope = {**request.scope, "path": f"/{request.path_params['rest']}".rstrip("/"), "root_path": ""}
         allowed: list[str] = []
         for route in (await self._made())[2]:
@@ -193,7 +196,7 @@ class A2aDoor:
 
     async def _done(self, outer: Request, request: Request, dispatch: Dispatch) -> Response:
         """The response of the SDK; `request` is the one that came (`outer`), as the SDK's routes have it."""
-        from goalport.server.doors.a2a.received import WORK, Work
+        from goalport.server.doors.a2a.handler import WORK, Work
 
         self._door.require(self._door.access.base)
         offers = self._offers(outer)
@@ -203,6 +206,10 @@ class A2aDoor:
             if work.failure is not None:
                 raise work.failure
             if not isinstance(response, EventSourceResponse):
+                body = bytes(response.body)
+                if b'"code":-32603' in body and json.loads(body).get("error", {}).get("code") == _BUG:
+                    # The SDK cannot read it, as a number that is too large. Our own failures were raised above.
+                    response.body = body.replace(b'"code":-32603', b'"code":-32602')
                 if request.headers.get("content-type", "").startswith("application/json"):
                     response.headers["content-type"] = "application/json"  # and not application/a2a+json
                 return response
@@ -211,14 +218,21 @@ class A2aDoor:
         raise AssertionError
 
 
-def _check_media(request: Request) -> None:
-    """Raises `Problem` for a body that does not say that it is JSON."""
+async def _check_body(request: Request) -> str:
+    """Why the body is not JSON that everything can read; empty: it is. Raises `Problem` for one that is not called so.
+
+    The SDK takes bytes that are no UTF-8, lone surrogates and deep nesting for its own bugs.
+    """
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media == "application/json" or media.endswith("+json"):
-        return
-    detail = f"Expected the header Content-Type: application/json, but got {media[:100]!r}. Send JSON."
-    told = _NO_GRPC if media.startswith("application/grpc") else detail
-    raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "content-type-not-supported", told)
+    if media != "application/json" and not media.endswith("+json"):
+        detail = f"Expected the header Content-Type: application/json, but got {media[:100]!r}. Send JSON."
+        told = _NO_GRPC if media.startswith("application/grpc") else detail
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "content-type-not-supported", told)
+    try:
+        from_json(await request.body())
+    except ValueError as error:
+        return f"The body is not JSON in UTF-8: {error}. Correct it there."
+    return ""
 
 
 def _refused(problem: Problem) -> Response:

@@ -1,14 +1,20 @@
 """What the requests of other agents do: messages begin processes and turns, or answer their questions; tasks are looked
-at, listed, followed and cancelled.
+at, listed, followed and cancelled. Nothing has begun if a message is refused.
 
 Everything is asked of the platform, so any server of the same store answers for a task. The SDK reads and writes the
-protocol. Only this module of the room catches every exception. Above: the door.
+protocol. Only this module and the sender of notifications catch every exception. Above: the door.
 """
 
+import json
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import aclosing, contextmanager
+from contextlib import AsyncExitStack, aclosing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
 from http import HTTPStatus
-from typing import Any, Final, cast
+from itertools import count
+from typing import Any, Final, NamedTuple, cast
+from uuid import uuid4
 
 import anyio
 from a2a import types as a2a
@@ -22,32 +28,29 @@ from google.protobuf.json_format import MessageToDict, MessageToJson, ParseDict
 from google.protobuf.message import Message as Protobuf
 from starlette.requests import ClientDisconnect, Request
 
-from goalport.base.errors import (
-    AlreadyAnswered,
-    BadInput,
-    ConversationEnded,
-    HandedOver,
-    StoreError,
-    UnknownName,
-    Unreadable,
-)
+from goalport.base import errors
+from goalport.base.caller import Caller
+from goalport.base.errors import BadInput
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned
-from goalport.runtime.chat import AgentProcessChatbot
-from goalport.runtime.platform.runs import Watch, end_for_caller, process_of
-from goalport.runtime.process import Follower, Heartbeat, ProcessStatus, Rested, Waiting
-from goalport.server.doors.a2a.messages import Offers
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import A2aMessage, AgentProcessChatbot, Turn
+from goalport.runtime.platform.runs import IdempotentCall, Watch, end_for_caller, process_of
+from goalport.runtime.process import AgentProcess, Follower, Heartbeat, ProcessStatus, Question, Rested, Waiting
+from goalport.server.doors.a2a.messages import Said
 from goalport.server.doors.a2a.notifications import Config, Notice, Notifications
-from goalport.server.doors.a2a.received import WORK, Begun, Received, Work
+from goalport.server.doors.a2a.skills import Offers
 from goalport.server.doors.a2a.tasks import CANCELLED, TaskView, Update, has_ended, timestamp
-from goalport.server.publish.calls import logged, unavailable_words
-from goalport.server.publish.goal_tools import CallPolicy
+from goalport.server.publish.calls import Call, logged, unavailable_words
+from goalport.server.publish.goal_tools import CallPolicy, GoalTool
 from goalport.server.publish.limits import LimitReached
-from goalport.server.publish.publisher import note_turn, reader_left
-from goalport.server.publish.turn_tasks import Task, session_of_process
-from goalport.server.web.endpoint import HttpDoor, OpenStreams, client_left
+from goalport.server.publish.publisher import counted_turn, note_turn, reader_left, start_goal
+from goalport.server.publish.turn_tasks import Task, end_of_turn, said_once, session_of_process
+from goalport.server.web.endpoint import HttpDoor, OpenStreams, admitted, client_left
 from goalport.server.web.problems import Problem
 
+WORK: Final = "goalport.a2a"
+"""Where the scope of a request has its work."""
 _END_SECONDS: Final = 5.0
 """The most seconds that a cancellation waits for the process to stop before it is answered."""
 _PAGE: Final = 50
@@ -65,6 +68,131 @@ _STATUSES: Final = {
     a2a.TaskState.TASK_STATE_CANCELED: (ProcessStatus.KILLED, ProcessStatus.RESTING, ProcessStatus.STUCK),
     a2a.TaskState.TASK_STATE_REJECTED: (ProcessStatus.FAILED,),
 }
+
+
+@dataclass(slots=True)
+class Work:
+    """A request while it is done."""
+
+    request: Request
+    offers: Offers
+    """What the address offers to which it came."""
+    call: Call
+    caller: Caller
+    place: AsyncExitStack
+    """Left when the response has been sent."""
+    failure: Exception | None = None
+    """What prevented an answer, where the protocol has no error for it."""
+
+
+class Begun(NamedTuple):
+    """What a message has begun or gone on with."""
+
+    task: Task
+    turn: Turn | None = None
+
+
+class _Messages:
+    """Does what messages ask for, and finds the tasks that they are about."""
+
+    def __init__(self, door: HttpDoor) -> None:
+        self._door, self._publisher, self._limits = door, door.publisher, door.publisher.limits
+        self._platform = door.publisher.platform
+
+    async def received(self, work: Work, params: a2a.SendMessageRequest, follower: Follower | None) -> Begun:
+        said, task_id = Said.of(params.message), params.message.task_id
+        view = await self.known(work, task_id) if task_id else None
+        offered = None if view else work.offers.chosen(said)
+        await work.place.enter_async_context(admitted(self._limits, work.request, begins=view is None))
+        if view is not None:
+            return await self._answered(work, view, said, follower)
+        if isinstance(offered, GoalTool):
+            return Begun(Task(await self._started(work, offered, said, follower)))
+        assert offered is not None
+        return await self._spoken(work, offered, said)
+
+    async def _started(self, work: Work, tool: GoalTool, said: Said, follower: Follower | None) -> AgentProcess:
+        rules, message = self._publisher.publication.scopes.rules, said.message
+        self._door.require(rules.of_goals(each for each in tool.agent.goals if each.name in tool.goals))
+        given = said.input_of(tool)
+        work.call.name, work.call.arguments = tool.tool.name, tuple(given)
+        begun = said.kept(message.context_id or uuid4().hex, tool.arguments.schema), *tool.arguments.begin(given)
+        key = _digest([message.message_id, message.context_id, given])
+        for number in count():
+            once = IdempotentCall.of(work.caller, tool.tool.name, f"a2a {key} {number}", given)
+            process = await start_goal(self._publisher, tool, begun, work.caller, once=once, listener=follower)
+            if any(each.status != "open" for each in process.questions):
+                continue  # another message has gone on with it: this is no repetition
+            work.call.process = process
+            if follower is not None and process.blackboard.last(A2aMessage) is not begun[0]:
+                process.subscribe(follower)
+            return process
+        raise AssertionError
+
+    async def _spoken(self, work: Work, chatbot: AgentProcessChatbot, said: Said) -> Begun:
+        """Say something to a chatbot in the conversation of a context."""
+        work.call.name = chatbot.name
+        session = await chatbot.open_thread(said.message.context_id or uuid4().hex, work.caller)
+        entries = session.conversation.entries
+        if session.questions and session.last_seen is not None:
+            last = [each.id for each in entries if each.role == "user"][-1]
+            return await self._answered(work, await self.view(work.caller, Task(session.last_seen, last)), said, None)
+        if not said.text.strip() and not said.images:
+            raise BadInput(f"{chatbot.name} takes text and images, and the message has neither.")
+        key = _digest([said.message.message_id, session.conversation.id])
+        once = IdempotentCall.of(work.caller, chatbot.name, f"a2a {key}", said.content["parts"])
+        async with said_once(self._platform.store, once) as repeated:
+            if repeated.earlier:
+                return Begun((await self.known(work, repeated.earlier)).task, await session.follow())
+            spoken, turn = UserMessage(said.text, said.images), None
+            with anyio.CancelScope(shield=True):
+                turn = await counted_turn(self._limits, work.call, partial(session.begin_turn, spoken))
+            assert turn is not None
+            found = next(each.id for each in session.conversation.entries if each.message is spoken)
+            repeated.begun = Task(turn.process, found)
+            return Begun(repeated.begun, turn)
+
+    async def _answered(self, work: Work, view: TaskView, said: Said, follower: Follower | None) -> Begun:
+        """Answer a question of a task; the same message again changes nothing."""
+        task, session, message = view.task, view.session, said.message
+        self._door.require(self._door.access.of_process(view.process))
+        if message.context_id and message.context_id != view.context_id:
+            raise BadInput(f"contextId: task {task.id} is in another context, {view.context_id!r}")
+        key = f"a2a answer {_digest([message.message_id, task.id, said.content['parts']])}"
+        once = IdempotentCall.of(work.caller, view.process.agent.name, key, said.content["parts"])
+        async with said_once(self._platform.store, once) as repeated:
+            if repeated.earlier:
+                return Begun(task, None if session is None else await session.follow())
+            question = _asked(view, said.metadata.get("questionId"))
+            answer, turn = said.answer_to(question), None
+            if follower is not None:
+                view.process.subscribe(follower)
+            if session is not None:
+                turn = await session.answer(question.id, answer.response, declined=answer.declined)
+            else:
+                owner = question.process_id
+                await self._platform.answer(owner, question.id, answer.response, declined=answer.declined)
+            repeated.begun = task
+        self._publisher.audit_trail.answered(work.caller, question, answer.response, declined=bool(answer.declined))
+        return Begun(task, turn)
+
+    async def known(self, work: Work, task_id: str) -> TaskView:
+        """The task of an id. Raises `TaskNotFoundError` if there is none, or if it is another caller's."""
+        process_id, _, message_id = task_id.partition(":")
+        process = await process_of(self._platform, process_id, work.caller)
+        if process is None or process.options.turns != bool(message_id):
+            raise a2a_errors.TaskNotFoundError(f"There is no task {task_id[:100]!r}, or it is not yours.")
+        work.call.process = process
+        return await self.view(work.caller, Task(process, message_id))
+
+    async def view(self, caller: Caller, task: Task) -> TaskView:
+        """A task as it is now. Raises `TaskNotFoundError` for a turn that there was not."""
+        if not task.message_id:
+            return TaskView(task)
+        session = await session_of_process(self._platform, task.process, caller)
+        if session is None or all(each.id != task.message_id for each in session.conversation.entries):
+            raise a2a_errors.TaskNotFoundError(f"There is no task {task.id[:100]!r}, or its conversation is gone.")
+        return TaskView(task, session, await end_of_turn(session, task))
 
 
 class Contexts(ServerCallContextBuilder):
@@ -89,7 +217,7 @@ class A2aHandler(RequestHandler):
         card_of: Callable[[Request, Offers], a2a.AgentCard],
     ) -> None:
         self._door, self._streams, self._notifications, self._card_of = door, streams, notifications, card_of
-        self._publisher, self._platform, self._messages = door.publisher, door.publisher.platform, Received(door)
+        self._publisher, self._platform, self._messages = door.publisher, door.publisher.platform, _Messages(door)
 
     async def on_message_send(
         self, params: a2a.SendMessageRequest, context: ServerCallContext
@@ -97,7 +225,7 @@ class A2aHandler(RequestHandler):
         """Begin a task, or go on with one, and wait until it ends or asks something."""
         with self._answering(context, params) as work:
             history = _history_of(params.configuration)
-            begun = await self._begun(work, params, context)
+            begun = await self._begun(work, params)
             if not params.configuration.return_immediately:
                 await self._settled(work, begun)
             return (await self._messages.view(work.caller, begun.task)).whole(history)
@@ -109,7 +237,7 @@ class A2aHandler(RequestHandler):
         with self._answering(context, params) as work:
             work.place.enter_context(self._streams.one_of(work.caller))
             history, follower = _history_of(params.configuration), Follower()
-            begun = await self._begun(work, params, context, follower)
+            begun = await self._begun(work, params, follower)
             task = (await self._messages.view(work.caller, begun.task)).whole(history, with_artifacts=False)
             if begun.turn is None and not task.history[1:]:
                 moment = timestamp(begun.task.process.created_at)
@@ -214,7 +342,7 @@ class A2aHandler(RequestHandler):
             session = await session_of_process(self._platform, process, work.caller)
             said = [each.id for each in session.conversation.entries if each.role == "user"] if session else []
             return await self._messages.view(work.caller, Task(process, said[-1])) if said else None
-        except Unreadable:
+        except errors.Unreadable:
             return None
 
     async def on_cancel_task(self, params: a2a.CancelTaskRequest, context: ServerCallContext) -> a2a.Task | None:
@@ -247,7 +375,7 @@ class A2aHandler(RequestHandler):
     ) -> a2a.TaskPushNotificationConfig:
         """Tell the receiver of a configuration how a task is, from now on."""
         with self._answering(context, params) as work:
-            task, config = await self._own(work, params.task_id), _config_of(params, context)
+            task, config = await self._own(work, params.task_id), _config_of(params, work)
             self._door.require(self._door.access.of_process(task.process))
             await self._notifications.check(config)
             return _written(await self._notifications.keep(task, config))
@@ -286,14 +414,12 @@ class A2aHandler(RequestHandler):
             raise a2a_errors.TaskNotFoundError(f"Task {task_id[:100]!r} is not yours.")
         return task
 
-    async def _begun(
-        self, work: Work, params: a2a.SendMessageRequest, context: ServerCallContext, follower: Follower | None = None
-    ) -> Begun:
+    async def _begun(self, work: Work, params: a2a.SendMessageRequest, follower: Follower | None = None) -> Begun:
         """What a message begins or goes on with; whoever it names is told of it from now on."""
         configuration = params.configuration
         if not configuration.HasField("task_push_notification_config"):
             return await self._messages.received(work, params, follower)
-        config = _config_of(configuration.task_push_notification_config, context)
+        config = _config_of(configuration.task_push_notification_config, work)
         await self._notifications.check(config)
         begun = await self._messages.received(work, params, follower)
         await self._notifications.keep(begun.task, config)
@@ -305,7 +431,7 @@ class A2aHandler(RequestHandler):
         try:
             process = await self._platform.process(process_id)
             view = await self._messages.view(process.caller, Task(process, message_id))
-        except (UnknownName, a2a_errors.TaskNotFoundError):
+        except (errors.UnknownName, a2a_errors.TaskNotFoundError):
             return None
         task = view.whole(0)
         bodies = {
@@ -354,13 +480,13 @@ class A2aHandler(RequestHandler):
                 return error
             case BadInput():
                 fields = [each.partition(": ") for each in error.problems]
-                errors = [{"field": field, "message": why or field} for field, _, why in fields]
-                return a2a_errors.InvalidParamsError(words, {"errors": errors} if errors else None)
-            case UnknownName():
+                wrong = [{"field": field, "message": why or field} for field, _, why in fields]
+                return a2a_errors.InvalidParamsError(words, {"errors": wrong} if wrong else None)
+            case errors.UnknownName():
                 return a2a_errors.InvalidParamsError(words)
-            case AlreadyAnswered() | ConversationEnded():
+            case errors.AlreadyAnswered() | errors.ConversationEnded():
                 return a2a_errors.UnsupportedOperationError(words)
-            case HandedOver() | StoreError() | Unreadable():
+            case errors.HandedOver() | errors.StoreError() | errors.Unreadable():
                 words, work.failure = unavailable_words(error), error
             case LimitReached() | Problem() | ClientDisconnect():
                 work.failure = error
@@ -381,10 +507,29 @@ def _history_of(params: Any) -> int | None:
     return params.history_length
 
 
-def _config_of(config: a2a.TaskPushNotificationConfig, context: ServerCallContext) -> Config:
-    version = "1.0" if context.state["headers"].get("a2a-version", "").startswith("1") else "0.3"
-    return {**MessageToDict(config), "version": version}
+def _config_of(config: a2a.TaskPushNotificationConfig, work: Work) -> Config:
+    is_new = work.request.headers.get("a2a-version", "").startswith("1")
+    return {**MessageToDict(config), "version": "1.0" if is_new else "0.3"}
 
 
 def _written(config: Config) -> a2a.TaskPushNotificationConfig:
     return ParseDict(dict(config), a2a.TaskPushNotificationConfig())
+
+
+def _digest(value: object) -> str:
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _asked(view: TaskView, named: Any) -> Question:
+    """The question that a message answers: the one that it names, or the first that is open."""
+    task_id, waiting = view.task.id, view.process.open_questions
+    found = next((each for each in waiting if named is None or each.id == named), None)
+    if has_ended(view.status):
+        told = f"Task {task_id} has ended, and takes no messages. Send this without its taskId."
+    elif not waiting:
+        told = f"Task {task_id} waits for no answer: it goes on."
+    elif found is None:
+        told = f"Question {str(named)[:100]!r} of task {task_id} is not open. The first answer counts."
+    else:
+        return found
+    raise a2a_errors.UnsupportedOperationError(told)

@@ -8,7 +8,6 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, TypeAlias, cast
 
 from a2a.types import Message, Part, Role
@@ -16,17 +15,13 @@ from a2a.utils.errors import ContentTypeNotSupportedError
 from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 from pydantic_core import from_json
 
-from goalport.agents.domain import UserInput
-from goalport.base.errors import BadInput, UnknownName
-from goalport.base.words import listed
+from goalport.base.errors import BadInput
 from goalport.models.llm import Image
 from goalport.runtime.chat import A2aMessage, AgentProcessChatbot
 from goalport.runtime.process import Question
-from goalport.server.auth import current_caller
 from goalport.server.publish.forms import form_of
-from goalport.server.publish.goal_tools import GoalTool, Offer
+from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.questions_in_words import Answer, Unclear, read_answer
-from goalport.server.web.endpoint import HttpDoor
 from goalport.tools.schemas import UNREADABLE, holds_secret
 
 SKILL: Final = "skill"
@@ -160,68 +155,6 @@ def _checked(message: Message) -> dict[str, Any]:
     if problems:
         raise BadInput("\n".join(problems), problems)
     return content
-
-
-class Offers:
-    """What one address of the door offers to the caller of a request: all of the server, or what one agent does."""
-
-    def __init__(self, door: HttpDoor, agent: str) -> None:
-        self.agent, self._access, self._platform = agent, door.access, door.publisher.platform
-
-    @cached_property
-    def skills(self) -> Mapping[str, Offered]:
-        """The goals and chatbots that the caller may use, by the ids of their skills."""
-        platform, published = self._platform, self._access.publication.tools.items()
-        caller = current_caller()
-        chatbots = {name: each for name, each in platform.chatbots.items() if platform.may_chat(caller, each)}
-        goals = {name: each for name, each in published if isinstance(each, GoalTool) and not each.is_tool}
-        offered: Mapping[str, Offered] = {**chatbots, **goals}
-        return {name: each for name, each in offered.items() if self.agent in {"", agent_of(each)}}
-
-    def chosen(self, said: Said) -> Offered:
-        """What a message is for: what it names, the only thing there is, what its data fits, or a choice by its text.
-
-        Raises `BadInput` and `UnknownName`.
-        """
-        named = said.metadata.get(SKILL)
-        if named is not None:
-            if not isinstance(named, str) or named not in self.skills:
-                raise UnknownName("skill", str(named)[:100], self.skills)
-            return self.skills[named]
-        if len(self.skills) == 1:
-            return next(iter(self.skills.values()))
-        ask = f"Name one in the metadata of the message, as {SKILL}: {listed(self.skills) or 'there is none here'}."
-        if isinstance(said.data, Mapping):
-            fitting = [each for each in self.skills.values() if isinstance(each, GoalTool) and _fits(each, said)]
-            if len(fitting) != 1:
-                raise BadInput(f"The data {'fits several skills' if fitting else 'fits no skill'}. {ask}")
-            return fitting[0]
-        by_sentence = [each for each in self.skills.values() if takes_text(each)]
-        if self.agent and len(by_sentence) == 1:
-            return by_sentence[0]
-        front = self._platform.agents.front
-        if self.agent or front is None or not self.skills:
-            raise BadInput(f"Which skill is meant does not follow from the message. {ask}")
-        if (published := self.skills.get(front.goals[0].export.name)) is not None:
-            return published
-        return GoalTool.of(Offer("achieve", front, front.goals, (UserInput,), "", may_ask=True, asks_models=True))
-
-
-def agent_of(offered: Offered) -> str:
-    """The name of the agent that has a skill."""
-    return offered.agent.name if isinstance(offered, GoalTool) else offered.name
-
-
-def takes_text(offered: Offered) -> bool:
-    """Whether a sentence is enough for it."""
-    return not isinstance(offered, GoalTool) or offered.text_field is not None
-
-
-def _fits(tool: GoalTool, said: Said) -> bool:
-    with suppress(BadInput):
-        tool.arguments.read(said.input_of(tool))
-        return True
-    return False
 
 
 def parts_of(blocks: list[dict[str, Any]]) -> Iterator[Part]:

@@ -22,7 +22,6 @@ import anyio
 
 from goalport.base.errors import BadInput, DocumentError, HandedOver, SettingsError, StoreError, Unreadable
 from goalport.base.sealing import ProcessSeals, sealing_keys
-from goalport.base.words import one_line
 from goalport.knowledge.documents import WebFetcher, WebLimits
 from goalport.server.publish.publisher import Publisher
 from goalport.server.publish.turn_tasks import Task
@@ -44,6 +43,8 @@ _LONGEST: Final = 4_096
 """The most characters of each part of a configuration."""
 _MARK: Final = "a2a notifications"
 """In the keys of documents. No context has a key of so many parts; those of a caller are erased with his contexts."""
+_UNTRIED: Final = {"failures": 0, "since": 0, "again": 0}
+"""How often a notification has failed, since when, and when it is tried again."""
 _log = logging.getLogger(__name__)
 Config = Mapping[str, Any]
 """A configuration as the protocol has it in JSON, and the `version` of the protocol in which it came."""
@@ -66,18 +67,18 @@ class SigningKey:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
-        from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+        from jwt import get_algorithm_by_name
 
         path = settings.workspace / Path(settings.a2a_signing_key).expanduser()
         try:
             pem = path.read_bytes()
             match load_pem_private_key(pem, None).public_key():
-                case EllipticCurvePublicKey() as key if key.curve.name == "secp256r1":
-                    jwk = {**ECAlgorithm.to_jwk(key, as_dict=True), "alg": "ES256"}
+                case EllipticCurvePublicKey(curve=curve) as key if curve.name == "secp256r1":
+                    name = "ES256"
                 case Ed25519PublicKey() as key:
-                    jwk = {**OKPAlgorithm.to_jwk(key, as_dict=True), "alg": "EdDSA"}
+                    name = "EdDSA"
                 case RSAPublicKey() as key:
-                    jwk = {**RSAAlgorithm.to_jwk(key, as_dict=True), "alg": "RS256"}
+                    name = "RS256"
                 case key:
                     raise ValueError(f"a key of another kind ({type(key).__name__})")  # noqa: TRY301
         except (OSError, ValueError, TypeError) as error:
@@ -85,6 +86,7 @@ class SigningKey:
                 f"a2a_signing_key: expected a file with a private key (RSA, EC P-256 or Ed25519) in PEM, without a"
                 f" password, at {path}, but it cannot be used: {error}"
             ) from None
+        jwk = {**get_algorithm_by_name(name).to_jwk(key, as_dict=True), "alg": name}
         kid = sha256(json.dumps(jwk, sort_keys=True).encode()).hexdigest()[:16]
         return cls(pem, {**jwk, "kid": kid, "use": "sig"})
 
@@ -121,6 +123,8 @@ class _Watch:
 
     version: int = -1
     at: float = 0.0
+    over: bool = False
+    """The task has ended and was told of, or is gone: there is nothing more to look at."""
 
 
 class Notifications:
@@ -137,8 +141,7 @@ class Notifications:
         self._seals = ProcessSeals(lambda: sealing_keys(settings))
         self._web = WebFetcher(allow=settings.a2a_push_allow, limits=_POST)
         self._watched: dict[str, _Watch] = {}
-        self._ended: set[str] = set()
-        """The documents of tasks that have ended and were told of."""
+        """By the keys of documents."""
         self._busy: set[str] = set()
         self._places = anyio.Semaphore(_AT_ONCE)
         self._wake = anyio.Event()
@@ -153,8 +156,7 @@ class Notifications:
         try:
             await self._web.check(config["url"])
         except DocumentError as error:
-            why = str(error).rpartition(" could not be fetched: ")[2]
-            told = f"url: nothing can be sent to {one_line(config['url'], 100)}: {why}"
+            told = f"url: nothing can be sent there: {_why(error)}"
             raise BadInput(f"{told} The setting a2a_push_allow of the server allows it.", [told]) from None
 
     async def keep(self, task: Task, config: Config) -> Config:
@@ -162,7 +164,7 @@ class Notifications:
         key, config = _key(task), {**config, "id": config.get("id") or task.id, "taskId": task.id}
         written = json.dumps(config).encode()
         sealed = self._seals.of(key).seal(written) if self._store.durable else written.decode()
-        entry = {"sealed": sealed, "told": "", "failures": 0, "since": 0, "again": 0}
+        entry = {"sealed": sealed, "told": "", **_UNTRIED}
 
         def with_it(document: _Document | None) -> _Document:
             configs = {**(document or {}).get("configs", {}), config["id"]: entry}
@@ -171,7 +173,6 @@ class Notifications:
             return {"lease": 0, **(document or {}), "configs": configs}
 
         await self._change(key, with_it)
-        self._ended.discard(key)
         self._watched[key] = _Watch()
         self._wake.set()
         return _shown(config)
@@ -213,72 +214,64 @@ class Notifications:
                     if time.monotonic() - scanned >= _SCAN:
                         await self._scan()
                         scanned = time.monotonic()
-                    for each in await self._due():
-                        self._busy.add(each)
-                        tasks.start_soon(self._look, each)
+                    open_ones = {key: each for key, each in self._watched.items() if not each.over}
+                    versions = await self._store.versions([*{_root(key) for key in open_ones}])
+                    for key, watch in open_ones.items():
+                        version = versions.get(_root(key), 0)
+                        if key not in self._busy and (version != watch.version or watch.at <= time.time()):
+                            watch.version, watch.at = version, math.inf
+                            self._busy.add(key)
+                            tasks.start_soon(self._look, key, watch)
                 except StoreError as error:
                     _log.debug("Notifications wait for the store: %s", error)
-                with anyio.move_on_after(_PAUSE if self._watched else _SCAN):
+                    open_ones = self._watched
+                with anyio.move_on_after(_PAUSE if open_ones else _SCAN):
                     await self._wake.wait()
                 self._wake = anyio.Event()
 
     async def _scan(self) -> None:
-        """Look at the documents of other replicas, and at those whose processes are gone."""
-        found = {each for each in await self._store.context_ids() if f', "{_MARK}", ' in each and each.startswith("[")}
-        self._ended &= found
-        known = await self._store.versions(list({_root(each) for each in self._ended}))
-        self._ended -= {each for each in self._ended if _root(each) not in known}
-        for each in found - self._watched.keys() - self._ended:
-            self._watched[each] = _Watch()
+        """Look for the documents of other replicas, and delete those whose processes are gone."""
+        over = [key for key, each in self._watched.items() if each.over]
+        kept = await self._store.versions([*{_root(key) for key in over}])
+        for key in over:
+            if _root(key) not in kept:
+                await self._store.delete_context(key)
+                del self._watched[key]
+        for key in await self._store.context_ids():
+            if f', "{_MARK}", ' in key and key.startswith("["):
+                self._watched.setdefault(key, _Watch())
 
-    async def _due(self) -> list[str]:
-        if not self._watched:
-            return []
-        versions = await self._store.versions([*{_root(each) for each in self._watched}])
-        now, due = time.time(), list[str]()
-        for key, watch in self._watched.items():
-            version = versions.get(_root(key), 0)
-            if key not in self._busy and (version != watch.version or watch.at <= now):
-                watch.version, watch.at = version, math.inf
-                due.append(key)
-        return due
-
-    async def _look(self, key: str) -> None:
+    async def _look(self, key: str, watch: _Watch) -> None:
         """Tell what is to be told of a task, and note when to look again."""
-        watch = self._watched[key]
         try:
             async with self._places:
-                watch.at = await self._tell(key)
+                await self._tell(key, watch)
         except (HandedOver, StoreError, Unreadable):  # it works again, or in another version of the program
             watch.at = time.time() + _SCAN
         except Exception:
-            _log.exception("The notifications of %s are given up because of a bug", _root(key))
-            self._ended.add(key)
+            _log.exception("The notifications of task %s are given up because of a bug", _root(key))
+            watch.over = True
         finally:
             self._busy.discard(key)
-        if key in self._ended and self._watched.get(key) is watch:
-            del self._watched[key]
 
-    async def _tell(self, key: str) -> float:
-        """When to look again, in seconds since 1970; infinite: when something has changed."""
+    async def _tell(self, key: str, watch: _Watch) -> None:
         kept = cast("_Document | None", await self._store.find_context(key))
         notice = await self._notice_of(json.loads(key)[4]) if kept else None
         if kept is None or notice is None:
-            if kept is not None:
-                await self._store.delete_context(key)
-            self._ended.add(key)
-            return math.inf
+            watch.over = True
+            return
         now = time.time()
         waiting = {name: each for name, each in kept["configs"].items() if each["told"] != notice.mark}
         ready = {name: each for name, each in waiting.items() if each["again"] <= now}
+        watch.over = notice.ended and not waiting
         if not waiting:
-            if notice.ended:
-                self._ended.add(key)
-            return math.inf
+            return
         if not ready or kept["lease"] > now:
-            return max(kept["lease"], min(each["again"] for each in waiting.values()))
+            watch.at = max(kept["lease"], min(each["again"] for each in waiting.values()))
+            return
+        watch.at = 0  # look again at once, or when another replica has told
         if not await self._store.save_context(key, {**kept, "lease": now + _LEASE}, instead_of=kept):
-            return now + _PAUSE
+            return
         results: dict[str, Mapping[str, Any]] = {}
 
         async def send(name: str) -> None:
@@ -296,11 +289,10 @@ class Notifications:
             return document and {**document, "lease": 0, "configs": configs}
 
         await self._change(key, settled)
-        return 0
 
     async def _sent(self, key: str, entry: Mapping[str, Any], notice: Notice) -> Mapping[str, Any]:
         """What a document has of a configuration after another try to tell it."""
-        now, failures, told = time.time(), entry["failures"] + 1, {"told": notice.mark, "failures": 0, "since": 0}
+        now, failures = time.time(), entry["failures"] + 1
         try:
             config = self._opened(key, entry)
             body, address, auth = notice.bodies[config["version"]], config["url"], config.get("authentication", {})
@@ -316,8 +308,9 @@ class Notifications:
             since = entry["since"] or now
             if now - since < self._settings.a2a_push_seconds:
                 return {**entry, "failures": failures, "since": since, "again": now + min(2**failures, _LONGEST_PAUSE)}
-            _log.warning("A notification of task %s is given up after %d tries: %s", _root(key), failures, error)
-        return {**entry, **told, "again": 0}
+            why = _why(error)
+            _log.warning("A notification of process %s is given up after %d tries: %s", _root(key), failures, why)
+        return {**entry, "told": notice.mark, **_UNTRIED}
 
 
 def _key(task: Task) -> str:
@@ -326,6 +319,11 @@ def _key(task: Task) -> str:
 
 def _root(key: str) -> str:
     return json.loads(key)[3]
+
+
+def _why(error: Exception) -> str:
+    """The reason alone: the address may hold a secret, and is not for the log."""
+    return str(error).rpartition(" could not be fetched: ")[2]
 
 
 def _shown(config: Config) -> Config:
