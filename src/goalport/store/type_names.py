@@ -38,6 +38,14 @@ _IN_WING: Final = re.compile(r"goalport\.(?:agents|base|knowledge|models|runtime
 _MOVED: Final = {
     "goalport.domain.decorators:PlannerType": "goalport.domain.planner_type:PlannerType",
     "goalport.domain.signature:UserInput": "goalport.domain.values:UserInput",
+    **{
+        f"goalport.{now}:{name}": f"goalport.{stored}:{name}"
+        for now, stored, names in (
+            ("llm.model", "llm.messages", "AssistantMessage Image SystemMessage ToolCall ToolReply UserMessage"),
+            ("workflow.workflow", "workflow.history", "Attempt Feedback History"),
+        )
+        for name in names.split()
+    },
 }
 """Classes of goalport below this room, which `@persistent` cannot mark, by their modules: as they are stored."""
 _STAND: Final = {stored: now for now, stored in _MOVED.items()}

@@ -6,35 +6,33 @@ models; below: `errors` and `secrecy`.
 
 from goalport.models.llm.catalogue import TRIAL_MODEL, CustomModel, Models, ModelsSettings
 from goalport.models.llm.dialects import ProviderSettings
-from goalport.models.llm.messages import (
+from goalport.models.llm.model import (
     AssistantMessage,
+    EmbeddingService,
     FinishReason,
     Image,
-    Message,
-    SystemMessage,
-    ToolCall,
-    ToolReply,
-    UserMessage,
-    has_images,
-)
-from goalport.models.llm.model import (
-    EmbeddingService,
     LanguageModel,
     LlmOperations,
     LlmOptions,
+    Message,
     ModelCall,
     ModelCard,
     ModelReply,
     OutputSpec,
     Prices,
     Retry,
+    SystemMessage,
     TextDelta,
     Thinking,
     ThinkingDelta,
     TokenUsage,
+    ToolCall,
+    ToolReply,
     ToolSpec,
+    UserMessage,
     Vectors,
     check_vector_count,
+    has_images,
 )
 
 __all__ = [

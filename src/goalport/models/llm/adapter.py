@@ -38,7 +38,6 @@ from goalport.models.llm.conversions import (
     to_request_parameters,
 )
 from goalport.models.llm.dialects import NO_KEY, Dialect, Endpoint
-from goalport.models.llm.messages import has_images
 from goalport.models.llm.model import (
     ModelCall,
     ModelCard,
@@ -50,6 +49,7 @@ from goalport.models.llm.model import (
     TransientFailure,
     Vectors,
     check_vector_count,
+    has_images,
 )
 from goalport.models.llm.provider_errors import SchemaRefused, check_responses, provider_errors
 

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, WrapValidator, fie
 from goalport.base.errors import ModelNotReady
 from goalport.base.words import did_you_mean, excerpt, nearest, offer
 from goalport.models.llm.dialects import Endpoint, ProviderSettings
-from goalport.models.llm.messages import AssistantMessage, ToolCall, UserMessage
 from goalport.models.llm.model import (
+    AssistantMessage,
     EmbeddingService,
     LanguageModel,
     LlmOptions,
@@ -28,6 +28,8 @@ from goalport.models.llm.model import (
     Prices,
     TextDelta,
     ThinkingDelta,
+    ToolCall,
+    UserMessage,
 )
 from goalport.models.llm.provider_models import ProviderEmbeddings, ProviderModel
 from goalport.models.llm.providers import ALIASES, PROVIDERS, endpoint, provider_of

@@ -33,16 +33,19 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from goalport.models.llm.messages import (
+from goalport.models.llm.model import (
     AssistantMessage,
     FinishReason,
+    LlmOptions,
     Message,
+    ModelCall,
     SystemMessage,
+    TextDelta,
+    ThinkingDelta,
     ToolCall,
     ToolReply,
     UserMessage,
 )
-from goalport.models.llm.model import LlmOptions, ModelCall, TextDelta, ThinkingDelta
 
 OutputMode = Literal["text", "native", "tool", "prompted"]
 """How a model is made to give an object: its provider enforces the schema (native), the object is the arguments of a

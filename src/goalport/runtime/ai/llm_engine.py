@@ -36,10 +36,9 @@ from goalport.models.llm import (
 from goalport.models.prompts import KnowledgeCutoffDate, Persona, Templates, contribution_of
 from goalport.runtime.ai.engine import Interaction, Operation, Pieces, Request
 from goalport.runtime.ai.guards import Guard, GuardChain
-from goalport.runtime.ai.model_requests import Choices, ModelRequests
 from goalport.runtime.ai.output_type import OutputType, Services, output_type
 from goalport.runtime.ai.structured_output import JSON_LINES, create_value, stream_objects, stream_text
-from goalport.runtime.ai.tool_loop import ToolCalls, ToolLoop
+from goalport.runtime.ai.tool_loop import Choices, ModelRequests, ToolCalls, ToolLoop
 from goalport.runtime.ai.toolbox import missing_in_words, toolbox
 from goalport.tools import Tool, ToolGroupRequirement, ToolGroupResolver
 

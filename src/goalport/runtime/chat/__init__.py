@@ -5,12 +5,19 @@ Below: processes and the store. Above: the platform, and the doors through which
 """
 
 from goalport.agents.domain import ChatbotMark, chatbot
-from goalport.runtime.chat.chatbots import AgentProcessChatbot, Chatbots, open_chatbot
 from goalport.runtime.chat.compaction import cheapest
 from goalport.runtime.chat.conversation import Asset, Conversation, ConversationMessage, HistoryMatch, compare
 from goalport.runtime.chat.conversations import Conversations
 from goalport.runtime.chat.front_end import A2aMessage, FrontEnd, FrontEndCall, OfferedTool
-from goalport.runtime.chat.session import Chatbot, ChatSession, Turn, TurnResult
+from goalport.runtime.chat.session import (
+    AgentProcessChatbot,
+    Chatbot,
+    Chatbots,
+    ChatSession,
+    Turn,
+    TurnResult,
+    open_chatbot,
+)
 from goalport.runtime.chat.turn_hooks import ConversationTurns, conversation_of
 
 __all__ = [

@@ -6,10 +6,9 @@ Below: `process`, in whose actions they run. Above: only the authors of agents u
 """
 
 from goalport.runtime.workflow.agent_builder import AgentBuilder
-from goalport.runtime.workflow.history import Attempt, Feedback, History
 from goalport.runtime.workflow.repeating import RepeatUntil, RepeatUntilAcceptable, Repetition
 from goalport.runtime.workflow.scatter_gather import BranchFailure, ConsensusBuilder, ScatterGatherBuilder
-from goalport.runtime.workflow.workflow import SimpleAgentBuilder, Workflow
+from goalport.runtime.workflow.workflow import Attempt, Feedback, History, SimpleAgentBuilder, Workflow
 
 __all__ = [
     "AgentBuilder",

@@ -12,8 +12,20 @@ from goalport.agents.domain import Input
 from goalport.base.errors import DeclarationError
 from goalport.base.words import counted, type_name
 from goalport.runtime.process import ActionContext
-from goalport.runtime.workflow.history import Attempt, Feedback, History, is_number
-from goalport.runtime.workflow.workflow import Given, Stage, Step, Workflow, context_itself, newest, read_step
+from goalport.runtime.workflow.workflow import (
+    Attempt,
+    Feedback,
+    Function,
+    Given,
+    History,
+    Stage,
+    Step,
+    Workflow,
+    context_itself,
+    is_number,
+    newest,
+    read_step,
+)
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -75,10 +87,8 @@ class RepeatUntil(_Repeated[T]):
     @overload
     def repeating(self, function: Callable[[ActionContext], Given[T]], /) -> Self: ...
     @overload
-    def repeating(self, function: Callable[[History[T], ActionContext], Given[T]], /) -> Self: ...
-    @overload
-    def repeating(self, function: Callable[..., Given[T]], /) -> Self: ...
-    def repeating(self, function: Callable[..., Given[T]], /) -> Self:
+    def repeating(self, function: Callable[[History[T], ActionContext], Given[T]] | Function[T], /) -> Self: ...
+    def repeating(self, function: Function[T], /) -> Self:
         """Repeat this function, whose parameters are filled as those of an action, and with the `History[T]`.
 
         The parameters of a lambda are the context, or the history and the context.
@@ -88,10 +98,8 @@ class RepeatUntil(_Repeated[T]):
     @overload
     def until(self, function: Callable[[T], Given[bool]], /) -> "Repetition[T]": ...
     @overload
-    def until(self, function: Callable[[T, History[T]], Given[bool]], /) -> "Repetition[T]": ...
-    @overload
-    def until(self, function: Callable[..., Given[bool]], /) -> "Repetition[T]": ...
-    def until(self, function: Callable[..., Given[bool]], /) -> "Repetition[T]":
+    def until(self, function: Callable[[T, History[T]], Given[bool]] | Function[bool], /) -> "Repetition[T]": ...
+    def until(self, function: Function[bool], /) -> "Repetition[T]":
         """End when this function returns True for the newest attempt.
 
         The parameters of a lambda are the attempt, or the attempt and the history, in which it is the last.
@@ -125,10 +133,8 @@ class RepeatUntilAcceptable(_Repeated[T]):
     @overload
     def with_acceptance_criteria(self, function: Callable[[Feedback], Given[bool]], /) -> Self: ...
     @overload
-    def with_acceptance_criteria(self, function: Callable[[Feedback, T], Given[bool]], /) -> Self: ...
-    @overload
-    def with_acceptance_criteria(self, function: Callable[..., Given[bool]], /) -> Self: ...
-    def with_acceptance_criteria(self, function: Callable[..., Given[bool]], /) -> Self:
+    def with_acceptance_criteria(self, function: Callable[[Feedback, T], Given[bool]] | Function[bool], /) -> Self: ...
+    def with_acceptance_criteria(self, function: Function[bool], /) -> Self:
         """Accept an attempt when this function returns True, in place of the threshold.
 
         The parameters of a lambda are the feedback, or the feedback and the attempt.
@@ -139,10 +145,8 @@ class RepeatUntilAcceptable(_Repeated[T]):
     @overload
     def repeating(self, function: Callable[[ActionContext], Given[T]], /) -> Self: ...
     @overload
-    def repeating(self, function: Callable[[Feedback | None, ActionContext], Given[T]], /) -> Self: ...
-    @overload
-    def repeating(self, function: Callable[..., Given[T]], /) -> Self: ...
-    def repeating(self, function: Callable[..., Given[T]], /) -> Self:
+    def repeating(self, function: Callable[[Feedback | None, ActionContext], Given[T]] | Function[T], /) -> Self: ...
+    def repeating(self, function: Function[T], /) -> Self:
         """Make attempts with this function, which gets the feedback to the last one.
 
         Its parameters are filled as those of an action; a `Feedback | None` is the feedback to the last attempt, and a
@@ -161,10 +165,10 @@ class RepeatUntilAcceptable(_Repeated[T]):
     @overload
     def with_evaluator(self, function: Callable[[T], Given[Feedback]], /) -> "Repetition[T]": ...
     @overload
-    def with_evaluator(self, function: Callable[[T, ActionContext], Given[Feedback]], /) -> "Repetition[T]": ...
-    @overload
-    def with_evaluator(self, function: Callable[..., Given[Feedback]], /) -> "Repetition[T]": ...
-    def with_evaluator(self, function: Callable[..., Given[Feedback]], /) -> "Repetition[T]":
+    def with_evaluator(
+        self, function: Callable[[T, ActionContext], Given[Feedback]] | Function[Feedback], /
+    ) -> "Repetition[T]": ...
+    def with_evaluator(self, function: Function[Feedback], /) -> "Repetition[T]":
         """Evaluate each attempt with this function, and so complete the workflow.
 
         Its parameters are filled as those of an action; those of a lambda are the attempt, or the attempt and the

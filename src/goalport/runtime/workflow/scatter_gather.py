@@ -16,8 +16,17 @@ from goalport.agents.domain import Input
 from goalport.base.errors import DeclarationError, NonRetryable, Signal
 from goalport.base.words import counted, listed, type_name
 from goalport.runtime.process import ActionContext
-from goalport.runtime.workflow.history import is_number
-from goalport.runtime.workflow.workflow import Given, Stage, Step, Workflow, context_itself, newest, read_step
+from goalport.runtime.workflow.workflow import (
+    Function,
+    Given,
+    Stage,
+    Step,
+    Workflow,
+    context_itself,
+    is_number,
+    newest,
+    read_step,
+)
 
 _log = getLogger(__name__)
 E = TypeVar("E")
@@ -90,10 +99,8 @@ class Scattering(Generic[E, R]):
         self, functions: Branches[Callable[[ActionContext], Given[E]]], /, *, max_concurrency: int = _AT_ONCE
     ) -> Self: ...
     @overload
-    def generated_by(
-        self, functions: Branches[Callable[..., Given[E]]], /, *, max_concurrency: int = _AT_ONCE
-    ) -> Self: ...
-    def generated_by(self, functions: Branches[Callable[..., Given[E]]], /, *, max_concurrency: int = _AT_ONCE) -> Self:
+    def generated_by(self, functions: Branches[Function[E]], /, *, max_concurrency: int = _AT_ONCE) -> Self: ...
+    def generated_by(self, functions: Branches[Function[E]], /, *, max_concurrency: int = _AT_ONCE) -> Self:
         """Run these functions, `max_concurrency` at once; their parameters are filled as those of an action.
 
         A mapping gives them names of your own, by which progress, plans and spans call them. Where one fails, the
@@ -126,10 +133,10 @@ class Scattering(Generic[E, R]):
     @overload
     def consolidated_by(self, function: Callable[[list[E]], Given[R]], /) -> Workflow[R]: ...
     @overload
-    def consolidated_by(self, function: Callable[[list[E], ActionContext], Given[R]], /) -> Workflow[R]: ...
-    @overload
-    def consolidated_by(self, function: Callable[..., Given[R]], /) -> Workflow[R]: ...
-    def consolidated_by(self, function: Callable[..., Given[R]], /) -> Workflow[R]:
+    def consolidated_by(
+        self, function: Callable[[list[E], ActionContext], Given[R]] | Function[R], /
+    ) -> Workflow[R]: ...
+    def consolidated_by(self, function: Function[R], /) -> Workflow[R]:
         """Make the result of the list of elements, in the order of the functions, by this function.
 
         Its parameters are filled as those of an action, with the list, and with `list[BranchFailure]`: the functions
@@ -157,9 +164,9 @@ class Scattering(Generic[E, R]):
         gather = Stage(self.consolidating, joins, self.kind, [last], made, consolidate, taken)
         return Workflow(self.kind, [scatter, gather])
 
-    def _read(self, functions: Branches[Callable[..., Given[E]]]) -> tuple[Step[E], ...]:
+    def _read(self, functions: Branches[Function[E]]) -> tuple[Step[E], ...]:
         if isinstance(functions, Mapping):
-            named = list(cast("Mapping[str, Callable[..., Given[E]]]", functions).items())
+            named = list(cast("Mapping[str, Function[E]]", functions).items())
             if odd := [each for each, _ in named if not isinstance(each, str) or not each.strip()]:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise self._mistake("names of functions", f"one is {odd[0]!r}", "Give each a name: {'gpt': ask_gpt}.")
         elif isinstance(functions, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -238,9 +245,7 @@ class ConsensusBuilder(Scattering[R, R]):
         self, functions: Branches[Callable[[ActionContext], Given[R]]], /, *, max_concurrency: int = _AT_ONCE
     ) -> Self: ...
     @overload
-    def sourced_from(
-        self, functions: Branches[Callable[..., Given[R]]], /, *, max_concurrency: int = _AT_ONCE
-    ) -> Self: ...
-    def sourced_from(self, functions: Branches[Callable[..., Given[R]]], /, *, max_concurrency: int = _AT_ONCE) -> Self:
+    def sourced_from(self, functions: Branches[Function[R]], /, *, max_concurrency: int = _AT_ONCE) -> Self: ...
+    def sourced_from(self, functions: Branches[Function[R]], /, *, max_concurrency: int = _AT_ONCE) -> Self:
         """Ask these functions; see `Scattering.generated_by`."""
         return self.generated_by(functions, max_concurrency=max_concurrency)

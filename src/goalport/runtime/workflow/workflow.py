@@ -2,7 +2,8 @@
 
 A step is a function of the author, with its parameters read as those of an action are. One without an annotation, as in
 a lambda, is filled by its position with what the place of the step offers; an annotated one from the blackboard of the
-step: a copy of that of the action, on which the workflow puts what its steps hand on to one another.
+step: a copy of that of the action, on which the workflow puts what its steps hand on to one another. A step that is
+repeated gets what the rounds gave so far by a parameter `history: History[Report]`.
 
 Stages run one after the other, and each is an action of the agent, so that plans show them and each is stored when it
 has ended. As part of an action they run in that action: its journal has what their models replied and people answered,
@@ -11,12 +12,15 @@ the workflow. All builders end here. (User guide, sections 3.6.11, 3.7.)
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import math
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import Any, Generic, TypeVar, cast, get_args, get_origin, overload
+from typing import Annotated, Any, Generic, TypeVar, cast, get_args, get_origin, overload
+
+from pydantic import Field
 
 from goalport.agents.blackboard import Typed, fits, matcher
 from goalport.agents.domain import (
@@ -31,14 +35,13 @@ from goalport.agents.domain import (
 )
 from goalport.agents.domain.decorators import GoalMark
 from goalport.agents.domain.signature import Resolved, read_outputs, read_parameters
-from goalport.base.errors import DeclarationError, NonRetryable
+from goalport.base.errors import DeclarationError, InvalidScore, NonRetryable
 from goalport.base.introspection import Origin
 from goalport.base.observe.spans import step_span
 from goalport.base.words import listed, with_article
 from goalport.runtime.ai import Ai
 from goalport.runtime.process import SERVICE_TYPES, ActionContext
 from goalport.runtime.process.context import fill, missing
-from goalport.runtime.workflow.history import History
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -46,8 +49,70 @@ I = TypeVar("I")  # noqa: E741 - an input
 J = TypeVar("J")
 Given = Awaitable[R] | R
 """What a function gives, whether it is async or not."""
+Function = Callable[..., Given[R]]
+"""A function of the author, whose parameters are filled as those of an action."""
 Offer = Callable[[ActionContext], object]
 """Gets what a parameter without annotation is filled with."""
+
+
+def is_number(value: object) -> bool:
+    """Whether it is an int or a float, and neither NaN nor a bool."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """An evaluation of an attempt."""  # models read it
+
+    score: Annotated[float, Field(ge=0, le=1, description="How good it is: 0 is useless, 1 is perfect")]
+    text: Annotated[str, Field(description="What is good, and what should become better")] = ""
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidScore` for a score that is not from 0 to 1."""
+        if not is_number(self.score) or not 0 <= self.score <= 1:
+            raise InvalidScore(self.score)
+
+
+@dataclass(frozen=True)  # not slots=True: on Python 3.11 `Attempt[T](…)` fails with it
+class Attempt(Generic[T]):
+    """An attempt, and what was said of it."""
+
+    result: T
+    feedback: Feedback | None = None
+    """What the evaluator said of it; None where there is no evaluator."""
+    accepted: Annotated[bool, Field(description="Whether it was good enough, so that no other was made")] = False
+
+    @property
+    def score(self) -> float:
+        """The score of the feedback; 0 without one."""
+        return 0.0 if self.feedback is None else self.feedback.score
+
+
+@dataclass(frozen=True)  # as above
+class History(Generic[T]):
+    """Attempts, the oldest first."""  # models read it, too
+
+    attempts: tuple[Attempt[T], ...] = ()
+
+    @property
+    def last(self) -> Attempt[T] | None:
+        """The newest attempt; None in the first round."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def best(self) -> Attempt[T] | None:
+        """The accepted attempt, or else that with the best score, of equal ones the newest; None in the first round."""
+        return max(reversed(self.attempts), key=lambda each: (each.accepted, each.score), default=None)
+
+    def __len__(self) -> int:
+        return len(self.attempts)
+
+    def __iter__(self) -> Iterator[Attempt[T]]:
+        return iter(self.attempts)
+
+    def with_attempt(self, attempt: Attempt[T]) -> "History[T]":
+        """The history with one attempt more."""
+        return History((*self.attempts, attempt))
 
 
 def context_itself(context: ActionContext) -> ActionContext:
@@ -149,7 +214,7 @@ class Step(Generic[R]):
 _WITH_AI = frozenset({Ai, *(each for each in SERVICE_TYPES if issubclass(ActionContext, each))})
 
 
-def read_step(function: Callable[..., Given[R]], kind: type[R], *offered: Sequence[Offer]) -> Step[R]:
+def read_step(function: Function[R], kind: type[R], *offered: Sequence[Offer]) -> Step[R]:
     """Read a function of a workflow.
 
     `offered` says for one parameter without annotation, for two, and so on, what they are filled with. Raises
@@ -309,8 +374,8 @@ class SimpleAgentBuilder(Generic[R]):
     @overload
     def running(self, function: Callable[[ActionContext], Given[R]], /) -> Workflow[R]: ...
     @overload
-    def running(self, function: Callable[..., Given[R]], /) -> Workflow[R]: ...
-    def running(self, function: Callable[..., Given[R]], /) -> Workflow[R]:
+    def running(self, function: Function[R], /) -> Workflow[R]: ...
+    def running(self, function: Function[R], /) -> Workflow[R]:
         """Run this function, whose parameters are filled as those of an action; a lambda's one is the context."""
         return _workflow(read_step(function, self.kind, [context_itself]), ())
 
@@ -329,10 +394,8 @@ class ConsumingAgentBuilder(Generic[I, R]):
     @overload
     def running(self, function: Callable[[ActionContext], Given[R]], /) -> Workflow[R]: ...
     @overload
-    def running(self, function: Callable[[I, ActionContext], Given[R]], /) -> Workflow[R]: ...
-    @overload
-    def running(self, function: Callable[..., Given[R]], /) -> Workflow[R]: ...
-    def running(self, function: Callable[..., Given[R]], /) -> Workflow[R]:
+    def running(self, function: Callable[[I, ActionContext], Given[R]] | Function[R], /) -> Workflow[R]: ...
+    def running(self, function: Function[R], /) -> Workflow[R]:
         """Run this function; the parameters of a lambda are the last of the inputs and the context, or the context."""
         step = read_step(function, self.kind, [context_itself], [newest(self.inputs[-1]), context_itself])
         return _workflow(step, self.inputs)
