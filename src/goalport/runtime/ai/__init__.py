@@ -17,7 +17,6 @@ from goalport.runtime.ai.engine import (
     ToolContext,
     ToolUse,
     tool_context,
-    use_tool_context,
 )
 from goalport.runtime.ai.guards import Guard, MaxLength, Objection, PatternGuard, Severity
 from goalport.runtime.ai.guided_tools import (
@@ -67,5 +66,4 @@ __all__ = [
     "service_of",
     "to_be_awaited",
     "tool_context",
-    "use_tool_context",
 ]

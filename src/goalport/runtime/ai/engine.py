@@ -32,7 +32,7 @@ from goalport.models.llm import (
 )
 from goalport.models.prompts import PromptContributor
 from goalport.runtime.ai.guards import Guard
-from goalport.tools import ContextValue, Tool, ToolResult
+from goalport.tools import Tool, ToolResult
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -349,8 +349,3 @@ TOOL_CONTEXT: Final[ContextVar[ToolContext]] = ContextVar("goalport_tool_context
 def tool_context() -> ToolContext:
     """The context of the code that calls this."""
     return TOOL_CONTEXT.get()
-
-
-def use_tool_context(context: ToolContext) -> ContextValue[ToolContext]:
-    """A block in which this is the context of all code."""
-    return ContextValue(TOOL_CONTEXT, context)

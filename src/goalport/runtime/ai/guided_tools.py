@@ -15,6 +15,7 @@ from pydantic_core import to_json
 from goalport.base.errors import DeclarationError, ModelError, ToolError
 from goalport.models.llm import LlmOptions, UserMessage
 from goalport.runtime.ai.engine import (
+    TOOL_CONTEXT,
     Interaction,
     Request,
     ToolUse,
@@ -22,10 +23,8 @@ from goalport.runtime.ai.engine import (
     changed_llm,
     checked,
     takes_options_of,
-    tool_context,
-    use_tool_context,
 )
-from goalport.tools import Parameter, Tool, ToolObject, ToolResult, tools_of
+from goalport.tools import ContextValue, Parameter, Tool, ToolObject, ToolResult, tools_of
 from goalport.tools.functions import Arguments, listed_arguments
 
 _DEEPEST: Final = 5
@@ -146,7 +145,7 @@ class _Orchestration:
     task: str = ""
 
     async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
-        here = tool_context()
+        here = TOOL_CONTEXT.get()
         if here.engine is None:
             return ToolResult.of_error(
                 f"The tool {self.name!r} asks a model, and was called where none can be asked. "
@@ -174,7 +173,7 @@ class _Orchestration:
             on_artifact=artifacts.append,
         )
         try:
-            with use_tool_context(here._replace(callers=callers)):
+            with ContextValue(TOOL_CONTEXT, here._replace(callers=callers)):
                 text = cast("str", await here.engine().run(request))
         except (ModelError, ToolError) as error:
             return ToolResult.of_error(f"The tool {self.name!r} came to no result: {error}")

@@ -52,16 +52,15 @@ from goalport.models.llm import (
     has_images,
 )
 from goalport.runtime.ai.engine import (
+    TOOL_CONTEXT,
     Engine,
     Operation,
     ReplyRecord,
     Request,
     SentPrompts,
-    tool_context,
-    use_tool_context,
 )
 from goalport.runtime.ai.toolbox import CompletedCall, LongResults, Toolbox, ToolOffers, arguments_of
-from goalport.tools import Interruption, Tool, ToolResult, current_call_site
+from goalport.tools import ContextValue, Interruption, Tool, ToolResult, current_call_site
 
 _log = logging.getLogger(__name__)
 _FALLS_BACK = (ModelNotReady, ModelRefused, ModelUnavailable)
@@ -134,25 +133,20 @@ class ModelRequests:
             return
         while True:
             try:
-                async with aclosing(self._stream(messages)) as pieces:
-                    async for piece in pieces:
-                        begun = True
-                        if record and isinstance(piece, ModelReply):
-                            await record.keep(piece)
-                        yield piece
+                call = self._call(messages)
+                await self._prepare(messages)
+                with self._asking(call, streamed=True) as asked:
+                    async with aclosing(self.model.stream(replace(call, on_partial_usage=asked.take))) as pieces:
+                        async for each in pieces:
+                            piece, begun = asked.receive(each) if isinstance(each, ModelReply) else each, True
+                            if record and isinstance(piece, ModelReply):
+                                await record.keep(piece)
+                            yield piece
                 return
             except _FALLS_BACK as failure:
                 if begun:
                     raise
                 self._fall_back(failure)
-
-    async def _stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        call = self._call(messages)
-        await self._prepare(messages)
-        with self._asking(call, streamed=True) as state:
-            async with aclosing(self.model.stream(replace(call, on_partial_usage=state.take))) as pieces:
-                async for piece in pieces:
-                    yield state.receive(piece) if isinstance(piece, ModelReply) else piece
 
     def _fall_back(self, failure: ModelError) -> None:
         """Ask the next model from now on. Raises the failure when there is no other."""
@@ -344,8 +338,8 @@ class ToolCalls:
         if isinstance(arguments, str):
             return ToolResult.of_error(arguments)
         seconds = self.settings.tool_timeout
-        here = tool_context()._replace(engine=lambda: self.engine)
-        with use_tool_context(here), anyio.move_on_after(seconds if tool.timed else None):
+        here = TOOL_CONTEXT.get()._replace(engine=lambda: self.engine)
+        with ContextValue(TOOL_CONTEXT, here), anyio.move_on_after(seconds if tool.timed else None):
             return await tool.call(arguments)
         return ToolResult.of_error(
             f"The tool {tool.name!r} gave nothing within {seconds:g} seconds. Ask it for less, or do without it."

@@ -11,6 +11,7 @@ import binascii
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from typing import Annotated, Any, Final, cast
@@ -26,11 +27,8 @@ from goalport.runtime.ai.guided_tools import UnfoldingTool
 from goalport.tools import Tool, ToolGroupResolver, ToolResult, reference_prefix, snake
 from goalport.tools.functions import FunctionHandler
 
-_WORD = re.compile(r"[A-Za-z0-9]{4,}")
 _NOT_PORTABLE = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST: Final = 64
-_LEAST_OVERLAP: Final = 0.25
-"""The share of their words that two similar names have in common at least."""
 _DIGITS: Final = 8
 """Characters that are kept free for a number at the end of a name."""
 _MOST_OFFERED: Final = 3
@@ -88,7 +86,9 @@ class Toolbox:
         if name in self.withheld:
             others = f"You can call: {listed(self.tools)}." if self.tools else "Answer without it."
             return f"The tool {name!r} cannot be called now. {others}"
-        if similar := _similar_names(name, self.tools):
+        wanted = name.lower()
+        holding = [each for each in self.tools if wanted and (wanted in each.lower() or each.lower() in wanted)]
+        if similar := list(dict.fromkeys((*holding, *nearest(name, self.tools))))[:_MOST_OFFERED]:
             return f"There is no tool {name!r}. {did_you_mean(similar)}"
         if not self.tools:
             return f"There is no tool {name!r}, nor any other. Answer without one."
@@ -143,21 +143,6 @@ def _same(first: Tool, second: Tool) -> bool:
     if isinstance(ours, FunctionHandler) and isinstance(theirs, FunctionHandler):
         return ours.function == theirs.function
     return ours is theirs
-
-
-def _similar_names(name: str, names: Iterable[str]) -> list[str]:
-    """The names that a model most probably meant: with its word in them, with words in common, or spelled alike."""
-    known = list(names)
-    wanted = name.lower()
-    similar = [each for each in known if each.lower().endswith(wanted) or wanted.endswith(each.lower())]
-    similar += [each for each in known if wanted and (wanted in each.lower() or each.lower() in wanted)]
-    words = set(_WORD.findall(wanted))
-    for each in known:
-        others = set(_WORD.findall(each.lower()))
-        if words and others and len(words & others) / len(words | others) >= _LEAST_OVERLAP:
-            similar.append(each)
-    similar += nearest(name, known)
-    return list(dict.fromkeys(similar))[:_MOST_OFFERED]
 
 
 class LongResults:
@@ -262,7 +247,14 @@ class ToolOffers:
         unfolded = {name: tool for name, tool in succeeded if isinstance(tool, UnfoldingTool)}
         if any(each.fold.exclusive for each in unfolded.values()):
             self.box = Toolbox({name: tool for name, tool in self.box.tools.items() if name in unfolded})
-        return [each if each.result.is_error else self._added(self._unfolded(each)) for each in called]
+        told: list[CompletedCall] = []
+        for each in called:
+            one, tool, arguments = each, each.tool, arguments_of(each.call)
+            if isinstance(tool, UnfoldingTool) and not each.result.is_error:
+                chosen = tool.fold.chosen({} if isinstance(arguments, str) else arguments)
+                one = self._plus(each, each.call.name, chosen)
+            told.append(one if each.result.is_error else self._added(one))
+        return told
 
     def replies(self, called: Sequence[CompletedCall], *, sees: bool) -> list[ToolReply]:
         """The results of a turn for the model; of a long one the beginning, and from then on a tool that reads on."""
@@ -276,13 +268,6 @@ class ToolOffers:
 
     def _uses(self, called: Sequence[CompletedCall]) -> list[ToolUse]:
         return [ToolUse(self.box.known_as(each.call.name), each.result) for each in called if each.tool is not None]
-
-    def _unfolded(self, each: CompletedCall) -> CompletedCall:
-        """The call, after the tools behind its tool were added."""
-        if not isinstance(each.tool, UnfoldingTool):
-            return each
-        arguments = arguments_of(each.call)
-        return self._plus(each, each.call.name, each.tool.fold.chosen({} if isinstance(arguments, str) else arguments))
 
     def _added(self, each: CompletedCall) -> CompletedCall:
         """The call, after the tools of the object that it gave were added; those of an earlier one of its class go."""
@@ -323,26 +308,20 @@ def arguments_of(call: ToolCall) -> dict[str, object] | str:
 
 def _block_content(block: Any) -> Image | str:
     """The image or the text of an MCP content block, as a model gets it."""
+    holder = block.resource if block.type == "resource" else block
+    kind = getattr(holder, "mime_type", None) or ""
+    data = getattr(holder, "blob", None) or getattr(holder, "data", None)
+    if data and kind.startswith("image/"):
+        with suppress(binascii.Error, GoalportError):
+            return Image(kind, base64.b64decode(data, validate=True))
     match block.type:
-        case "text":
-            return block.text
-        case "image":
-            return _image(block.mime_type, block.data) or f"[an image of type {block.mime_type}]"
         case "resource_link":
             return f"[{block.name}: {block.uri}]"
-        case "resource" if hasattr(block.resource, "text"):
-            return block.resource.text
+        case "text" | "resource" if hasattr(holder, "text"):
+            return holder.text
         case "resource":
-            kind = block.resource.mime_type or ""
-            return _image(kind, block.resource.blob) or f"[{block.resource.uri}, of type {kind or 'unknown'}]"
-        case kind:
-            return f"[{kind} of type {getattr(block, 'mime_type', 'unknown')}]"
-
-
-def _image(media_type: str, data: str) -> Image | None:
-    if not media_type.startswith("image/"):
-        return None
-    try:
-        return Image(media_type, base64.b64decode(data, validate=True))
-    except (binascii.Error, GoalportError):
-        return None
+            return f"[{holder.uri}, of type {kind or 'unknown'}]"
+        case "image":
+            return f"[an image of type {kind}]"
+        case other:
+            return f"[{other} of type {getattr(block, 'mime_type', 'unknown')}]"

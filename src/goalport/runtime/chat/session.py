@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import ExitStack, aclosing, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Protocol
+from typing import Protocol, Self
 from weakref import ref
 
 from anyio import CancelScope
@@ -112,12 +112,11 @@ class TurnResult:
 class Turn:
     """A turn that runs, or has ended. `async for event in turn.events(): …`, then `await turn.result()`."""
 
-    def __init__(
-        self, process: AgentProcess, conversation: Conversation, platform: Platform, *, reacts: bool = False
-    ) -> None:
+    def __init__(self, session: "ChatSession", process: AgentProcess, *, reacts: bool = False) -> None:
         """`reacts`: a person spoke, so that there must be a reply."""
-        self.process, self._conversation, self._platform, self._reacts = process, conversation, platform, reacts
-        self._known = {each.id for each in conversation.entries}
+        self.process, self._session, self._reacts = process, session, reacts
+        self._conversation, self._platform = session.conversation, session.platform
+        self._known = {each.id for each in session.conversation.entries}
         self._happened: list[Event] = []
         self._readers: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[TurnResult] | None = None
@@ -129,7 +128,7 @@ class Turn:
         self._happened.append(event)
         self._wake()
 
-    def go_on(self, after: Callable[[], None]) -> None:
+    def go_on(self, after: Callable[[], None] = lambda: None) -> Self:
         """Follow the process until it rests; then `after` is called, whatever has happened."""
         self._task = asyncio.get_running_loop().create_task(self._follow(), name=f"turn {self.process.id}")
 
@@ -137,10 +136,12 @@ class Turn:
             self.abandon()
             if not task.cancelled():
                 task.exception()  # it is raised for those who ask for the result
+            self._session.see(self.process)
             after()
             self._wake()
 
         self._task.add_done_callback(end)
+        return self
 
     async def events(self) -> AsyncGenerator[Event]:
         """What happens in the process, from the beginning of the turn to its end. Raises what `result` raises."""
@@ -222,13 +223,10 @@ class ChatSession:
         chatbot: "AgentProcessChatbot",
         conversation: Conversation,
         caller: Caller,
-        channel: EventListener | None,
-        platform: Platform,
-        new_process: Callable[[Conversation, Caller], AgentProcess],
+        channel: EventListener | None = None,
     ) -> None:
-        """`new_process` makes a process of the chatbot that has not begun."""
         self.chatbot, self.conversation, self.caller, self.channel = chatbot, conversation, caller, channel
-        self._platform, self._new_process = platform, new_process
+        self.platform = chatbot.platform
         self._busy: AgentProcess | None = None
         """The process behind it, if it ran or waited for people when it was seen last."""
         self._seen: ref[AgentProcess] | None = None
@@ -313,12 +311,12 @@ class ChatSession:
         process = await self.look_up()
         if process is None:
             raise BadInput("No question is open, so nothing can be answered.")
-        turn = Turn(process, self.conversation, self._platform)
+        turn = Turn(self, process)
         with ExitStack() as undo:
             undo.callback(turn.abandon)
-            await self._platform.answer(process.id, question_id, response, declined=declined)
+            await self.platform.answer(process.id, question_id, response, declined=declined)
             undo.pop_all()
-        return self._followed(turn)
+        return turn.go_on()
 
     async def follow(self) -> Turn | None:
         """The turn that runs now, for one more reader; None: none does."""
@@ -338,7 +336,7 @@ class ChatSession:
         process = await self.look_up()
         if process is None or (running and not _runs(process)):
             return None
-        return self._followed(Turn(process, self.conversation, self._platform))
+        return Turn(self, process).go_on()
 
     async def _to_the_end(self, turn: Turn) -> TurnResult:
         if self.channel is not None:
@@ -362,29 +360,21 @@ class ChatSession:
             undo.callback(loaded.turns.release)
             process = await self._ready(after, again=again)
             with CancelScope(shield=True):  # what is stored is told too, if whoever says it goes away meanwhile
-                await self._platform.conversations.append(self.conversation, *added)
-                turn = Turn(process, self.conversation, self._platform, reacts=reacts)
+                await self.platform.conversations.append(self.conversation, *added)
+                turn = Turn(self, process, reacts=reacts)
                 undo.callback(turn.abandon)
                 whole = renewed(told, process.blackboard.last(FrontEnd))
-                await self._platform.tell(process, *whole, caller=self.caller)
+                await self.platform.tell(process, *whole, caller=self.caller)
             undo.pop_all()
         assert turn is not None
         loaded.turn = turn
-        return self._followed(turn, loaded.end_turn)
+        return turn.go_on(loaded.end_turn)
 
-    def _followed(self, turn: Turn, after: Callable[[], None] = lambda: None) -> Turn:
-        def over() -> None:
-            self._see(turn.process)
-            after()
-
-        turn.go_on(over)
-        return turn
-
-    def _see(self, process: AgentProcess) -> None:
+    def see(self, process: AgentProcess) -> None:
         """Note how the process is now: one that rests is kept only as long as the conversation was used lately."""
         self._busy = process if _runs(process) or process.open_questions else None
         self._seen = ref(process)
-        self._platform.conversations.recent.keep(process, len(self.conversation.loaded.messages))
+        self.platform.conversations.recent.keep(process, len(self.conversation.loaded.messages))
 
     async def look_up(self) -> AgentProcess | None:
         """The process, if it can go on or has reached its goal; None: another one is needed. Raises `StoreError`.
@@ -394,12 +384,12 @@ class ChatSession:
         if not self.process_id:
             return None
         try:
-            process = await self._platform.process(self.process_id)
+            process = await self.platform.process(self.process_id)
             if _runs(process):
-                await self._platform.processes.recover(process)
+                await self.platform.processes.recover(process)
         except (UnknownName, Unreadable):
             return None
-        self._see(process)
+        self.see(process)
         return None if process.over and not isinstance(process.outcome, Completed) else process
 
     async def _ready(self, after: str | None, *, again: bool) -> AgentProcess:
@@ -408,7 +398,7 @@ class ChatSession:
         If another message is the last one, or with `again`, the conversation is forked first. Raises
         `ConversationEnded`, `BadInput` for the id of no message, and `StoreError`.
         """
-        conversation, stored = self.conversation, self._platform.conversations
+        conversation, stored = self.conversation, self.platform.conversations
         await stored.load(conversation)
         process = await self.look_up()
         if process is not None and _runs(process):  # here or elsewhere
@@ -425,16 +415,11 @@ class ChatSession:
         if conversation.finished or (process is not None and process.over):
             raise ConversationEnded(f"Conversation {conversation.id} has reached its goal. Begin another one.")
         if process is None:
-            process = new = self._new_process(conversation, self.caller)
+            process = new = self.chatbot.new_process(conversation, self.caller)
             new.blackboard.bind_protected("conversation", conversation)
             await stored.change(conversation, lambda record: record._replace(process=new.id))
-            self._see(new)
+            self.see(new)
         return process
-
-    async def instruct(self, text: str) -> None:
-        """Begin the conversation with instructions for the model."""
-        said = ConversationMessage.of(SystemMessage(text))
-        await self._platform.conversations.append(self.conversation, said)
 
 
 def _runs(process: AgentProcess) -> bool:
@@ -501,10 +486,10 @@ class AgentProcessChatbot:
         conversation = await self.platform.conversations.create(
             self.name, caller, conversation_id=conversation_id, context_id=context_id or self.mark.context_id
         )
-        session = ChatSession(self, conversation, caller, channel, self.platform, self._new_process)
         if system_message:
-            await session.instruct(system_message)
-        return session
+            instructions = ConversationMessage.of(SystemMessage(system_message))
+            await self.platform.conversations.append(conversation, instructions)
+        return ChatSession(self, conversation, caller, channel)
 
     async def find_session(
         self, conversation_id: str, caller: Caller = ANONYMOUS, channel: EventListener | None = None
@@ -516,7 +501,7 @@ class AgentProcessChatbot:
         conversation = await self.platform.conversations.find(conversation_id, caller)
         if conversation is None or conversation.chatbot != self.name:
             return None
-        session = ChatSession(self, conversation, caller, channel, self.platform, self._new_process)
+        session = ChatSession(self, conversation, caller, channel)
         await session.look_up()
         return session
 
@@ -544,7 +529,7 @@ class AgentProcessChatbot:
     def _own_id(self, thread: str, caller: Caller) -> str:
         return sha256("\n".join([*caller.identity, self.name, thread]).encode()).hexdigest()
 
-    def _new_process(self, conversation: Conversation, caller: Caller) -> AgentProcess:
+    def new_process(self, conversation: Conversation, caller: Caller) -> AgentProcess:
         """A process for a conversation, which has not begun. It is that of the owner, also where an admin speaks."""
         mark, given = self.mark, self.platform.options
         budget = Budget(actions=mark.max_actions_per_turn, cost=mark.max_cost_per_turn, tokens=mark.max_tokens_per_turn)
