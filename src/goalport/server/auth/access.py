@@ -24,7 +24,7 @@ class Access:
         """How requests are refused over HTTP; None: nobody is authenticated, and no scope is checked."""
         if authentication is not None:
             rules = publisher.publication.scopes.rules  # they come from the settings, which never change
-            publisher.platform.may_start = lambda caller, goal: caller.has(*rules.of_export(goal.export))
+            publisher.platform.may_start = lambda caller, goal: caller.has(*rules.of_goals([goal]))
             publisher.platform.may_chat = lambda caller, chatbot: caller.has(*rules.of_chatbot(chatbot.mark))
 
     @property

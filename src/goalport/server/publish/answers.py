@@ -5,7 +5,7 @@ All texts that tell a client the status or the end of a process are here. Nothin
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, assert_never
 
@@ -50,22 +50,6 @@ def error_result(text: str) -> WrittenResult:
     return WrittenResult.of(error_wire(text)["content"], is_error=True)
 
 
-def _handle(policy: CallPolicy, process: AgentProcess) -> WrittenResult:
-    if not policy.may_give_handle:
-        process.kill("It asks a person, and its publication does not say that it may.")
-        return error_result(
-            f"{policy.name} has to ask a person, but is not published as a goal that may: an action of it asks in its"
-            " middle, or an agent that it started does. It was stopped. Its author mends that with Export(long=True)."
-        )
-    try:
-        handle = Handle.of(process, policy.name)
-    except UNREADABLE as error:
-        reason = first_line(str(error))
-        return error_result(f"{policy.name} asks for something that cannot be read from JSON: {reason}. Cancel it.")
-    words = text_block(cleaned(hide_known("\n".join(_handle_in_words(handle)))))
-    return WrittenResult.of([words], handle.structured)
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
     """Writes the answers to the calls of one server."""
@@ -77,13 +61,12 @@ class AnswerFormat:
         """The answer to a call of a goal or of a companion tool. An `outcome` of None means the process still runs."""
         if outcome is None or isinstance(outcome, Waiting):
             result = _handle(policy, process)
+        elif isinstance(outcome, Completed):
+            result = self._output(policy, process, outcome.value)
         else:
-            result = self._end(policy.name, policy.output, process, outcome)
-        meta = {
-            "goalport/processId": process.id,
-            "goalport/cost": cost_of(process),
-            "goalport/actions": len(process.history),
-        }
+            result = error_result(reason_of(outcome, policy.name) or "")
+        cost, actions = cost_of(process), len(process.history)
+        meta = {"goalport/processId": process.id, "goalport/cost": cost, "goalport/actions": actions}
         return replace(result, meta=meta)
 
     def fitting(self, tool: str, wire: Wire) -> WrittenResult | None:
@@ -94,26 +77,20 @@ class AnswerFormat:
             return error_result(f"The result of {tool} cannot be written: {error}.")
         return result if len(result.json) <= self.max_bytes else self._with_text_cut(result, _TEXT_CUT)
 
-    def _end(self, tool: str, output: OutputFormat, process: AgentProcess, outcome: Outcome) -> WrittenResult:
-        if not isinstance(outcome, Completed):
-            return error_result(reason_of(outcome, tool) or "")
-        try:
-            result = written_by(output.written, tool, outcome.value)
-        except ToolError as error:
-            return error_result(str(error))
-        return result if result.size <= self.max_bytes else self._fitted(tool, process, result)
-
-    def _fitted(self, tool: str, process: AgentProcess, result: WrittenResult) -> WrittenResult:
-        """The answer with its text cut to fit into `max_bytes`, or a link to the result if that is not enough.
+    def _output(self, policy: CallPolicy, process: AgentProcess, value: object) -> WrittenResult:
+        """The output of a goal; one that is too large for `max_bytes` with its text cut, or else a link to it.
 
         The text repeats the structured content and both go in one message, on which clients close the connection when
         it exceeds 1 MiB. So the text is cut first.
         """
-        large = self._large(process)
-        note = f"{_TEXT_CUT[:-1]} To read it in pages, {large.page_call(1)}]"
-        if (cut := self._with_text_cut(result, note)) is not None:
-            return cut
-        return self.link(tool, process)
+        try:
+            result = written_by(policy.output.written, policy.name, value)
+        except ToolError as error:
+            return error_result(str(error))
+        if result.size <= self.max_bytes:
+            return result
+        note = f"{_TEXT_CUT[:-1]} To read it in pages, {self._large(process).page_call(1)}]"
+        return self._with_text_cut(result, note) or self.link(policy.name, process)
 
     def _large(self, process: AgentProcess) -> LargeResult:
         pages = Pages.of(process, self.max_bytes)
@@ -134,14 +111,36 @@ class AnswerFormat:
 
     def _with_text_cut(self, result: WrittenResult, below: str) -> WrittenResult | None:
         """The answer with its text cut to fit; None if it has more than that text or is too large even without it."""
-        if not result.structured:
-            return None
         room = self.max_bytes - ascii_size(result.structured) - len(below) - _ENVELOPE
-        content: list[Wire] = from_json(b"".join(result.content)) if room >= 0 else []
+        content: list[Wire] = from_json(b"".join(result.content)) if result.structured and room >= 0 else []
         if [each["type"] for each in content] != ["text"]:
             return None
         shortened = text_block(beginning_of(content[0]["text"], room) + below)
         return replace(result, content=(to_json([shortened]),))
+
+
+def _handle(policy: CallPolicy, process: AgentProcess) -> WrittenResult:
+    """What a caller gets who may follow the process: what it waits for, and which tool to call next."""
+    goal = policy.name
+    if not policy.may_give_handle:
+        process.kill("It asks a person, and its publication does not say that it may.")
+        return error_result(
+            f"{goal} has to ask a person, but is not published as a goal that may: an action of it asks in its"
+            " middle, or an agent that it started does. It was stopped. Its author mends that with Export(long=True)."
+        )
+    try:
+        handle = Handle.of(process, goal)
+    except UNREADABLE as error:
+        reason = first_line(str(error))
+        return error_result(f"{goal} asks for something that cannot be read from JSON: {reason}. Cancel it.")
+    status = "waits for a person's answer" if handle.waiting else "is still running"
+    how = "" if handle.waiting else f" To get the result, {handle.status_call}"
+    lines = [f"{goal} is not done: process {process.id} {status}. {handle.not_again}{how}", *handle.waits_for]
+    for each in handle.questions:
+        asked = f"Question {each.id}: {each.message}"
+        lines += ["", asked, each.form.instruction(str(handle.answer_call(each)))]
+    lines += ["", f"To give it up, {handle.cancel_call}"]
+    return WrittenResult.of([text_block(cleaned(hide_known("\n".join(lines))))], handle.structured)
 
 
 def written_by(write: Callable[[object], T], tool: str, value: object) -> T:
@@ -185,27 +184,9 @@ def reason_of(outcome: Outcome, goal: str) -> str | None:
             assert_never(outcome)
 
 
-def _handle_in_words(handle: Handle) -> Iterator[str]:
-    """What a handle means and which tool to call with it; it repeats and explains the structured form."""
-    goal, process = handle.goal, handle.process_id
-    status = "waits for a person's answer" if handle.waiting else "is still running"
-    how = "" if handle.waiting else f" To get the result, {handle.status_call}"
-    yield f"{goal} is not done: process {process} {status}. {handle.not_again}{how}"
-    yield from handle.waits_for
-    for question in handle.questions:
-        yield from (
-            "",
-            f"Question {question.id}: {question.message}",
-            question.form.instruction(str(handle.answer_call(question))),
-        )
-    yield from ("", f"To give it up, {handle.cancel_call}")
-
-
 def _sentence(text: str) -> str:
     stripped = text.strip()
-    if not stripped:
-        return ""
-    return stripped if stripped[-1] in ".!?…" else f"{stripped}."
+    return stripped if not stripped or stripped[-1] in ".!?…" else f"{stripped}."
 
 
 _BESIDE: Final = 2_000
@@ -228,21 +209,24 @@ def answer_with_reply(
 ) -> WrittenResult:
     """The answer to a call whose turn is over; `failure`: why there is no reply, or only a part of one."""
     reply, spent = ChatReply.of(conversation, said), process.turn_usage
-    cost = {"usd": spent.cost, "inputTokens": spent.input_tokens, "outputTokens": spent.output_tokens}
+    if failure:
+        begun = beginning_of(reply.reply, max_bytes // 2)
+        told = (begun, f"{policy.name} could not reply in full. {failure}", _next_message(policy, reply))
+        result = error_result("\n\n".join(filter(None, told)))
+    elif (result := _written_reply(policy, process, reply)).size > max_bytes:
+        # The answer has it twice: as text and as structure.
+        assets = tuple(each.model_copy(update={"text": ""}) for each in reply.assets)
+        taken = len(json.dumps([each.model_dump() for each in assets]))
+        pages = len(reply_pages(reply, max_bytes).pages)
+        begun = beginning_of(reply.reply, (max_bytes - taken - _BESIDE) // 2)
+        cut = reply.model_copy(update={"reply": begun, "assets": assets, "pages": pages})
+        result = _written_reply(policy, process, cut)
     meta = {
         "goalport/processId": process.id,
         "goalport/conversationId": conversation.id,
-        "goalport/cost": cost,
+        "goalport/cost": {"usd": spent.cost, "inputTokens": spent.input_tokens, "outputTokens": spent.output_tokens},
         "goalport/actions": process.turn_actions,
     }
-    if failure:
-        told = _next_message(policy, reply)
-        begun = beginning_of(reply.reply, max_bytes // 2)
-        words = "\n\n".join(filter(None, (begun, f"{policy.name} could not reply in full. {failure}", told)))
-        return replace(error_result(words), meta=meta)
-    result = _written_reply(policy, process, reply)
-    if result.size > max_bytes:
-        result = _written_reply(policy, process, _cut(reply, max_bytes))
     return replace(result, meta=meta)
 
 
@@ -253,15 +237,6 @@ def _written_reply(policy: CallPolicy, process: AgentProcess, reply: ChatReply) 
         blocks.append(text_block(f"This reply is cut. To read it in {reply.pages} pages, {call}"))
     blocks.append(text_block(_next_message(policy, reply)))
     return WrittenResult.of(blocks, reply.model_dump(mode="json", by_alias=True))
-
-
-def _cut(reply: ChatReply, max_bytes: int) -> ChatReply:
-    """The beginning of a reply that is too large for one answer, which has it twice: as text and as structure."""
-    assets = tuple(each.model_copy(update={"text": ""}) for each in reply.assets)
-    taken = len(json.dumps([each.model_dump() for each in assets]))
-    pages = len(reply_pages(reply, max_bytes).pages)
-    begun = beginning_of(reply.reply, (max_bytes - taken - _BESIDE) // 2)
-    return reply.model_copy(update={"reply": begun, "assets": assets, "pages": pages})
 
 
 def _next_message(policy: CallPolicy, reply: ChatReply) -> str:

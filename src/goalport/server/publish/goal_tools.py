@@ -26,7 +26,7 @@ from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import AgentProcess, asks_models
 from goalport.server.publish.exported_tools import Fault, FunctionTool, annotations_of, read_or_fault
 from goalport.server.publish.handle import CHAT_HANDLE, HANDLE, LARGE, with_alternatives
-from goalport.server.publish.output import ChatReply, OutputFormat, chat_tool_name
+from goalport.server.publish.output import ChatReply, OutputFormat, chat_tool_name, may_be_large
 from goalport.server.publish.portability import snake_identifier
 from goalport.server.publish.published_arguments import PublishedArguments, unknown_fields
 from goalport.tools import Tool as ExportedTool
@@ -208,7 +208,7 @@ class GoalTool:
         """The tool of an offer. Raises `DeclarationError` for a type that JSON cannot express."""
         policy = CallPolicy.of(offer.name, offer.goals, may_wait=offer.may_ask, asks_models=offer.asks_models)
         first, arguments, output = offer.goals[0], PublishedArguments.of(offer.starts), policy.output
-        others = [*([HANDLE] if policy.may_give_handle else ()), *([LARGE] if output.may_be_large else ())]
+        others = [*([HANDLE] if policy.may_give_handle else ()), *([LARGE] if may_be_large(output.schema) else ())]
         tool = Tool(
             name=policy.name,
             title=first.export.title or None,

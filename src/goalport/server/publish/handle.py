@@ -7,7 +7,7 @@ publishes no output schema, since it answers with the output of any goal.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -295,9 +295,12 @@ class Handle:
     def of(cls, process: AgentProcess, goal: str) -> "Handle":
         """The handle of a process. Raises one of `UNREADABLE` if the answer to a question cannot be read from JSON."""
         questions = tuple(map(OpenQuestion.of, process.open_questions))
-        conversation = conversation_of(process)
-        waiting, waits = process.outcome is not None, tuple(_waits_of(process))
-        return cls(process.id, goal, waiting, questions, waits, conversation.id if conversation is not None else "")
+        conversation, families = conversation_of(process), [process]
+        for each in families:  # and the processes that each has started
+            families += [] if each.status.ended else each.children
+        waits = [wait for each in families if not each.status.ended for wait in each.progress.waits.values()]
+        conversation_id = "" if conversation is None else conversation.id
+        return cls(process.id, goal, process.outcome is not None, questions, tuple(waits), conversation_id)
 
     @property
     def not_again(self) -> str:
@@ -323,12 +326,10 @@ class Handle:
     @property
     def structured(self) -> dict[str, Any]:
         """The handle as JSON, valid against `HANDLE`."""
+        call, when = self.status_call, "To get the result, make this call."
         if self.questions:
-            first = self.questions[0]
-            call = self.answer_call(first)
+            call = self.answer_call(self.questions[0])
             when = "Ask the person the first question, then make this call with their answer in place of null."
-        else:
-            call, when = self.status_call, "To get the result, make this call."
         return {
             "processId": self.process_id,
             "status": "waiting" if self.waiting else "running",
@@ -362,14 +363,6 @@ class LargeResult:
             "pages": self.pages,
             "next": self.page_call(1).structured(when),
         }
-
-
-def _waits_of(process: AgentProcess) -> Iterator[str]:
-    """What a process and its child processes wait for, one sentence each."""
-    if not process.status.ended:
-        yield from process.progress.waits.values()
-        for child in process.children:
-            yield from _waits_of(child)
 
 
 def with_alternatives(schema: Schema | None, *others: Schema) -> Schema | None:

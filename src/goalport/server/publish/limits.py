@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final, Literal
+from typing import Final, Literal, NoReturn
 from weakref import WeakSet
 
 from goalport.base.caller import Caller
@@ -164,11 +164,10 @@ class Limits:
             await self._check_cost(caller, own.cost_per_day)
         # Nothing is awaited from here on, so that no other call is counted meanwhile.
         if own.calls and self._calls[who] >= own.calls:
-            told = f"{own.calls} calls of yours are being answered, as many as may be at once."
-            raise self._refusal("calls", told, _SOON)
-        if self._queue is not None and self._queue.length(who) >= self._settings.waiting_calls:
-            told = f"{self._settings.waiting_calls} calls of yours wait for their turn, as many as may."
-            raise self._refusal("waiting_calls", told, _SOON)
+            self._refuse("calls", f"{own.calls} calls of yours are being answered, as many as may be at once.", _SOON)
+        most = self._settings.waiting_calls
+        if self._queue is not None and self._queue.length(who) >= most:
+            self._refuse("waiting_calls", f"{most} calls of yours wait for their turn, as many as may.", _SOON)
         if begins and own.calls_per_minute:
             self._count(who, own.calls_per_minute)
         return Place(self._queue, self._calls if own.calls else None, who)
@@ -186,7 +185,7 @@ class Limits:
         own, who = self._settings.of(caller), caller.identity
         if own.processes and self._running(caller, self._starting[who]) >= own.processes:
             told = f"{own.processes} processes of yours are running, as many as may be at once."
-            raise self._refusal("processes", told, _LATER)
+            self._refuse("processes", told, _LATER)
         self._starting[who] += 1
         try:
             process = await start()
@@ -213,7 +212,7 @@ class Limits:
         spent = await self.costs.spent(caller)
         if spent >= most:
             told = f"You have spent {in_dollars(spent)} today, and may spend {in_dollars(most)} in a day (UTC)."
-            raise self._refusal("cost_per_day", told, self.costs.seconds_left)
+            self._refuse("cost_per_day", told, self.costs.seconds_left)
 
     def _count(self, who: Who, most: int) -> None:
         """Count a call; those of the last minute may not be more than `most`."""
@@ -225,12 +224,12 @@ class Limits:
             begun.popleft()
         if len(begun) >= most:
             told = f"You have made {most} calls within a minute, as many as may be."
-            raise self._refusal("calls_per_minute", told, begun[0] + _MINUTE - now)
+            self._refuse("calls_per_minute", told, begun[0] + _MINUTE - now)
         begun.append(now)
 
-    def _refusal(self, kind: LimitKind, reason: str, retry_seconds: float) -> LimitReached:
+    def _refuse(self, kind: LimitKind, reason: str, retry_seconds: float) -> NoReturn:
         self._on_refusal(kind)
-        return LimitReached(kind, reason, retry_seconds)
+        raise LimitReached(kind, reason, retry_seconds)
 
 
 class Place:
@@ -242,12 +241,12 @@ class Place:
         self.held = queue is None or queue.take(who)
         """Whether the call has its place; without it, it has to wait."""
         self._queue, self._calls, self._who = queue, calls, who
-        self._counted = False
-        self._count()
+        self._counted = 0
+        self._count(1)
 
     async def wait(self) -> None:
         """Wait until it is this call's turn, unless it has its place."""
-        self._count()
+        self._count(1)
         if not self.held and self._queue is not None:
             await self._queue.wait(self._who)
             self.held = True
@@ -257,16 +256,15 @@ class Place:
         if self.held and self._queue is not None:
             self.held = False
             self._queue.leave(self._who)
-        if self._calls is not None and self._counted:
-            self._counted = False
-            self._calls[self._who] -= 1
+        self._count(0)
+
+    def _count(self, times: int) -> None:
+        """Have the call counted so many times among those of its caller."""
+        if self._calls is not None and self._counted != times:
+            self._calls[self._who] += times - self._counted
+            self._counted = times
             if not self._calls[self._who]:
                 del self._calls[self._who]
-
-    def _count(self) -> None:
-        if self._calls is not None and not self._counted:
-            self._counted = True
-            self._calls[self._who] += 1
 
 
 _KEPT_SECONDS: Final = 5.0

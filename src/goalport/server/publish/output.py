@@ -19,7 +19,7 @@ from goalport.agents.blackboard import alternatives
 from goalport.base.errors import DeclarationError, ToolError
 from goalport.base.secrecy import hide_known, hide_known_in
 from goalport.base.words import type_name
-from goalport.runtime.chat import Asset, Conversation, ConversationMessage
+from goalport.runtime.chat import Conversation, ConversationMessage
 from goalport.runtime.process import AgentProcess, Completed
 from goalport.server.publish.portability import Schema, is_object, nodes, portable, snake_identifier, split_definitions
 from goalport.tools import ToolResult
@@ -117,7 +117,10 @@ class OutputFormat:
         if kind in (None, NoneType, ToolResult) or _is_blocks(kind):
             return cls(None)
         try:
-            _refuse_streams(kind)
+            origin: object = get_origin(kind) or kind
+            if isinstance(origin, type) and issubclass(origin, Iterator | AsyncIterable):
+                # Pydantic describes generators as lists, and writes their repr, or nothing.
+                raise TypeError("it gives its values one by one; return a list")
             adapter: TypeAdapter[object] = TypeAdapter(cast("type", kind))
             schema = portable(adapter.json_schema(mode="serialization", schema_generator=PlainSchema))
             refuse_bytes(schema)
@@ -177,11 +180,6 @@ class OutputFormat:
             return self.schema
         shown, definitions = split_definitions(self.schema)
         return {**shown["properties"]["result"], **definitions}
-
-    @property
-    def may_be_large(self) -> bool:
-        """Whether values may be too large for one answer, as texts, lists and open objects may be."""
-        return may_be_large(self.schema)
 
     def document(self, value: object) -> tuple[str, str]:
         """The media type and the text of the whole value, to be read in pages."""
@@ -267,27 +265,17 @@ def _content_of(value: object) -> str | None:
 
 
 def _is_blocks(kind: object) -> bool:
-    """Whether a type is a content block, or a union or list of content blocks and texts."""
-    members = _members(kind)
-    texts = [each for each in members if each is str]
-    blocks = [each for each in members if isinstance(each, type) and issubclass(each, BLOCKS)]
-    return bool(blocks) and len(texts) + len(blocks) == len(members)
-
-
-def _members(kind: object) -> list[object]:
-    """The members of a union or of the items of a sequence, at any depth."""
-    origin = get_origin(kind)
-    parts = get_args(kind) if isinstance(origin, type) and issubclass(origin, Sequence) else alternatives(kind)
-    if parts == (kind,):
-        return [kind]
-    return [member for part in parts if part is not Ellipsis for member in _members(part)]
-
-
-def _refuse_streams(kind: object) -> None:
-    """Raises `TypeError` for generators: pydantic describes them as lists and writes their repr, or nothing."""
-    origin: object = get_origin(kind) or kind
-    if isinstance(origin, type) and issubclass(origin, Iterator | AsyncIterable):
-        raise TypeError("it gives its values one by one; return a list")
+    """Whether a type is a content block, or a union or list of content blocks and texts, at any depth."""
+    members, waiting = list[object](), [kind]
+    for each in waiting:
+        origin = get_origin(each)
+        parts = get_args(each) if isinstance(origin, type) and issubclass(origin, Sequence) else alternatives(each)
+        if parts == (each,):
+            members.append(each)
+        else:
+            waiting += [part for part in parts if part is not Ellipsis]
+    others = [each for each in members if each is not str]
+    return bool(others) and all(isinstance(each, type) and issubclass(each, BLOCKS) for each in others)
 
 
 def refuse_bytes(schema: Schema) -> None:
@@ -301,33 +289,35 @@ def refuse_bytes(schema: Schema) -> None:
 
 def _may_be_number(schema: Mapping[str, Any]) -> bool:
     """Whether one node of a schema describes numbers that are not integers, or leaves open what it describes."""
-    if "type" not in schema:
-        return schema.keys().isdisjoint({"$ref", "anyOf", "oneOf", "allOf"})
-    if schema["type"] == "array":
-        return schema.keys().isdisjoint({"items", "prefixItems"})
-    return schema["type"] not in _WITHOUT_FRACTION or schema.get("additionalProperties") is True
+    match schema.get("type"):
+        case None:
+            return schema.keys().isdisjoint({"$ref", "anyOf", "oneOf", "allOf"})
+        case "array":
+            return schema.keys().isdisjoint({"items", "prefixItems"})
+        case kind:
+            return kind not in _WITHOUT_FRACTION or schema.get("additionalProperties") is True
 
 
 def may_be_large(schema: Schema | None) -> bool:
-    """Whether values of a schema may be too large for one answer; those without a schema may."""
+    """Whether values of a schema may be too large for one answer; those without a schema may.
+
+    So may texts, lists and open objects that have no greatest length.
+    """
     return schema is None or any(map(_is_unbounded, nodes(schema)))
 
 
 def _is_unbounded(schema: Mapping[str, Any]) -> bool:
-    """Whether the values of one node of a schema have no greatest length."""
     if "enum" in schema or "const" in schema:
         return False
     match schema.get("type"):
-        case "string":
-            return True
+        case None:
+            return schema.keys().isdisjoint({"anyOf", "oneOf", "allOf"})
         case "array":
             return "maxItems" not in schema
         case "object":
             return bool(schema.get("additionalProperties"))
-        case None:
-            return schema.keys().isdisjoint({"anyOf", "oneOf", "allOf"})
-        case _:
-            return False
+        case kind:
+            return kind == "string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,12 +369,6 @@ class ReplyAsset(BaseModel):
     media_type: str = ""
     text: str = ""
 
-    @classmethod
-    def of(cls, asset: Asset) -> "ReplyAsset":
-        """The asset, without known secrets."""
-        name, uri, text = map(hide_known, (asset.name, asset.uri, asset.text))
-        return cls(name=name, uri=uri, media_type=asset.media_type, text=text)
-
 
 class ChatReply(BaseModel):
     """What a chatbot has replied."""
@@ -406,7 +390,15 @@ class ChatReply(BaseModel):
         return cls(
             reply=hide_known("\n\n".join(filter(None, (each.text for each in said)))),
             conversation_id=conversation.id,
-            assets=tuple(map(ReplyAsset.of, assets)),
+            assets=tuple(
+                ReplyAsset(
+                    name=hide_known(each.name),
+                    uri=hide_known(each.uri),
+                    media_type=each.media_type,
+                    text=hide_known(each.text),
+                )
+                for each in assets
+            ),
             finished=conversation.finished,
         )
 

@@ -7,14 +7,14 @@ everywhere: in lists, in the names that errors suggest, in completions. `auth`, 
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
-from goalport.agents.domain import Agent, ChatbotMark, Export, Goal
+from goalport.agents.domain import Agent, ChatbotMark, Goal
 from goalport.base.caller import EVERY_SCOPE, Caller
 from goalport.runtime.platform import AgentPlatform
 from goalport.server.publish.exported_tools import (
@@ -42,6 +42,7 @@ from goalport.server.publish.goal_tools import (
     offers_of,
 )
 from goalport.server.publish.handle import RESULT, Companion, handle_tools, result_tool
+from goalport.server.publish.output import may_be_large
 from goalport.server.publish.portability import name_fault, warnings_of_list, warnings_of_tool
 from goalport.server.publish.resources import (
     ConversationResources,
@@ -58,7 +59,6 @@ from goalport.workspace.settings import AuthSettings, Settings
 
 Scopes = frozenset[str]
 """Scopes that are needed together, or that a caller has."""
-_NOTHING: Final[Mapping[str, Scopes]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +80,14 @@ class ScopeRules:
             return frozenset(scopes)
         return self.read if read_only else self.write
 
-    def of_export(self, export: Export) -> Scopes:
-        """The scopes for a goal."""
-        return self.of_hints(export.scopes, read_only=export.read_only)
-
     def of_chatbot(self, mark: ChatbotMark) -> Scopes:
         """The scopes to talk to a chatbot: those that it names, else the scope to write, as a turn runs actions."""
         return frozenset(mark.scopes) or self.write
 
     def of_goals(self, goals: Iterable[Goal]) -> Scopes:
         """The scopes for a tool or a process that may reach any of these goals: those of all of them."""
-        return frozenset[str]().union(*(self.of_export(each.export) for each in goals))
+        needed = (self.of_hints(each.export.scopes, read_only=each.export.read_only) for each in goals)
+        return frozenset[str]().union(*needed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +95,14 @@ class ScopesOfPublished:
     """What callers need for each thing that is published. What is in no table needs the scope to read."""
 
     rules: ScopeRules
-    tools: Mapping[str, Scopes] = field(default_factory=lambda: _NOTHING)
+    tools: Mapping[str, Scopes] = field(default_factory=dict[str, Scopes])
     """By the names of tools, those that are absent for now among them."""
-    prompts: Mapping[str, Scopes] = field(default_factory=lambda: _NOTHING)
-    resources: Mapping[str, Scopes] = field(default_factory=lambda: _NOTHING)
+    prompts: Mapping[str, Scopes] = field(default_factory=dict[str, Scopes])
+    resources: Mapping[str, Scopes] = field(default_factory=dict[str, Scopes])
     """By the URIs of raw resources."""
-    providers: Mapping[str, Scopes] = field(default_factory=lambda: _NOTHING)
+    providers: Mapping[str, Scopes] = field(default_factory=dict[str, Scopes])
     """By the namespaces of what provides resources."""
-    templates: Mapping[str, Scopes] = field(default_factory=lambda: _NOTHING)
+    templates: Mapping[str, Scopes] = field(default_factory=dict[str, Scopes])
     """By the texts of URI templates."""
 
     @property
@@ -169,13 +166,16 @@ class Publication:
 
     def shows_goal(self, goal: Goal) -> bool:
         """Whether a goal of a deployed agent may be shown, whether it is published or not."""
-        return self.granted is None or self.granted >= self.scopes.rules.of_export(goal.export)
+        return self._grants(self.scopes.rules.of_goals([goal]))
 
     def shows_agent(self, agent: Agent) -> bool:
         """Whether a deployed agent may be shown: one of its goals is, or it has none; of a chatbot, who may talk."""
         if agent.chat is not None:
-            return self.granted is None or self.granted >= self.scopes.rules.of_chatbot(agent.chat)
+            return self._grants(self.scopes.rules.of_chatbot(agent.chat))
         return not agent.goals or any(map(self.shows_goal, agent.goals))
+
+    def _grants(self, needed: Scopes) -> bool:
+        return self.granted is None or self.granted >= needed
 
 
 def publish(
@@ -227,10 +227,10 @@ def publish(
         providers=provided,
         templates=tuple(templates.values()),
         mirrored={each.name: each.input_schema for each in published if _HEADER in json.dumps(each.input_schema)},
-        tool_list=_sorted(published, lambda each: each.name),
-        prompt_list=_sorted((each.prompt for each in prompts.values()), lambda each: each.name),
-        resource_list=_sorted(listed, lambda each: each.uri),
-        template_list=_sorted(shown, lambda each: each.uri_template),
+        tool_list=tuple(sorted(published, key=lambda each: each.name)),
+        prompt_list=tuple(sorted((each.prompt for each in prompts.values()), key=lambda each: each.name)),
+        resource_list=tuple(sorted(listed, key=lambda each: each.uri)),
+        template_list=tuple(sorted(shown, key=lambda each: each.uri_template)),
         refusals=tuple(each for each in offered if isinstance(each, Refusal) and not each.unreadable),
         problems=tuple(problems),
         warnings=tuple(_warnings(platform, published)),
@@ -285,10 +285,6 @@ def _scopes_of_tool(publication: Publication, platform: AgentPlatform, published
             return rules.of_hints(scopes, read_only=tool.annotations is not None and tool.annotations.read_only_hint)
 
 
-def _sorted(entries: Iterable[T], key: Callable[[T], str]) -> tuple[T, ...]:
-    return tuple(sorted(entries, key=key))
-
-
 def _goals(offered: Iterable[Offer | Refusal], problems: list[str]) -> Iterator[_Candidate]:
     for each in offered:
         if isinstance(each, Offer):
@@ -331,7 +327,7 @@ def _tools(
     links = RESULT not in names and any(each.exports for each in platform.upstream.groups.config.values())
     followed = [each.published for each in candidates if isinstance(each.published, GoalTool | ChatTool)]
     hints = [each.tool.annotations for each in followed if each.policy.may_give_handle]
-    large = links or any(each.policy.output.may_be_large for each in followed)
+    large = links or any(may_be_large(each.policy.output.schema) for each in followed)
     needed = [*(handle_tools(hints) if hints else ()), *([result_tool()] if large else ())]
     companions = {each.tool.name: each for each in needed}
     problems += [
@@ -386,16 +382,15 @@ def _by_name(kind: str, wanted: Iterable[tuple[str, str, T]], problems: list[str
     unique: dict[str, T] = {}
     for name, claimants in claims.items():
         owners = _capital(" and ".join(owner for owner, _ in claimants))
-        fault = name_fault(name) if kind == "tool" else None
-        if fault is not None:
+        if kind == "tool" and (fault := name_fault(name)):
             problems.append(f"{owners} cannot be a {kind} called {name!r}: {fault}. Rename it.")
-        elif len(claimants) > 1:
+        elif len(claimants) == 1:
+            unique[name] = claimants[0][1]
+        else:
             problems.append(
                 f"{owners} all want to be the {kind} {name!r}, so none of them is published."
                 " Give all but one another name."
             )
-        else:
-            unique[name] = claimants[0][1]
     return unique
 
 
@@ -407,8 +402,7 @@ def _warnings(platform: AgentPlatform, published: Sequence[Tool]) -> Iterator[st
     yield from _missing_groups(platform)
     yield from platform.groups.clashes
     yield from platform.upstream.warnings
-    if platform.store.durable:
-        yield from platform.unstorable
+    yield from platform.unstorable if platform.store.durable else ()
     yield from warnings_of_list(published)
     for tool in published:
         yield from warnings_of_tool(tool)
@@ -446,8 +440,7 @@ class Views:
             self._whole, self._named = whole, whole.scopes.named
             self._views.clear()
         granted = self._named if EVERY_SCOPE in caller.scopes else self._named & caller.scopes
-        view = self._views.get(granted)
-        if view is None:
+        if (view := self._views.get(granted)) is None:
             if len(self._views) >= _MOST:
                 del self._views[next(iter(self._views))]
             view = self._views[granted] = _view(whole, granted)
@@ -456,10 +449,9 @@ class Views:
 
 def _view(whole: Publication, granted: Scopes) -> Publication:
     scopes = whole.scopes
-    base = scopes.rules.read
 
     def kept(published: Mapping[str, T], needed: Mapping[str, Scopes]) -> dict[str, T]:
-        return {name: each for name, each in published.items() if granted >= needed.get(name, base)}
+        return {name: each for name, each in published.items() if granted >= needed.get(name, scopes.rules.read)}
 
     tools, prompts = kept(whole.tools, scopes.tools), kept(whole.prompts, scopes.prompts)
     templates = kept({each.uri_template: each for each in whole.template_list}, scopes.templates)
@@ -471,11 +463,11 @@ def _view(whole: Publication, granted: Scopes) -> Publication:
         prompts=prompts,
         resources=kept(whole.resources, scopes.resources),
         providers=kept(whole.providers, scopes.providers),
-        templates=tuple(each for each in whole.templates if each.template.uri_template in templates),
+        templates=tuple(each for each in whole.templates if each.address in templates),
         tool_list=tuple(each for each in whole.tool_list if each.name in tools),
         prompt_list=tuple(each for each in whole.prompt_list if each.name in prompts),
         template_list=tuple(templates.values()),
     )
     hidden = {agent_uri(each.name) for each in whole.agents if not view.shows_agent(each)}
-    resources = kept({each.uri: each for each in whole.resource_list}, scopes.resources)
-    return replace(view, resource_list=tuple(each for uri, each in resources.items() if uri not in hidden))
+    resources = kept({each.uri: each for each in whole.resource_list if each.uri not in hidden}, scopes.resources)
+    return replace(view, resource_list=tuple(resources.values()))

@@ -1,29 +1,41 @@
 """The publisher: it holds the current publication, publishes again after changes, and notifies its subscribers.
 
-One publisher serves all doors (`site.app.Door`) of a server. It starts no process and knows no client.
+One publisher serves all doors (`site.app.Door`) of a server, and knows no client. Here is also how doors begin what a
+client asks for: a process of a goal, or a turn of a conversation, which the client may follow as a task.
 """
 
 import asyncio
 import logging
+import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Literal
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
 
 import anyio
 from anyio import to_thread
 
 from goalport.base.caller import Caller
-from goalport.base.errors import SettingsError
+from goalport.base.errors import BadInput, SettingsError
 from goalport.base.events import EventListener
-from goalport.runtime.chat import ChatbotMark, Turn, TurnResult
+from goalport.runtime.chat import (
+    AgentProcessChatbot,
+    ChatbotMark,
+    ChatSession,
+    ConversationMessage,
+    Turn,
+    TurnResult,
+    conversation_of,
+)
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.platform.runs import CANCELLED, IdempotentCall, Runs
-from goalport.runtime.process import AgentProcess, Question
+from goalport.runtime.process import AgentProcess, Question, Waiting
 from goalport.server.publish.calls import AuditTrail, Call, OpenCalls
 from goalport.server.publish.exported_tools import exported_groups
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.limits import Limits
 from goalport.server.publish.publication import Publication, publish
+from goalport.store import ProcessStore
 from goalport.workspace import Workspace
 from goalport.workspace.settings import Settings
 from goalport.workspace.settings.loading import audit_of
@@ -31,6 +43,10 @@ from goalport.workspace.settings.loading import audit_of
 ListKind = Literal["tools", "prompts", "resources"]
 
 _log = logging.getLogger(__name__)
+_NO_REPLY: Final = "The conversation has gone on, and nothing was replied to this message."
+_FREE: Final = "free"
+_HELD: Final = "held "
+"""Begins what is kept while a message is being said."""
 _GAP: Final = 0.05
 """Seconds in which changes of several upstream servers are collected into one publication."""
 
@@ -83,14 +99,6 @@ class Publisher:
             self.publication = await to_thread.run_sync(publish, self.platform, self.workspace, self.settings, before)
         await self._tell(*kinds)
 
-    async def answer(self, caller: Caller, question: Question, response: object = None, *, declined: str = "") -> None:
-        """Answer a question for a caller, or decline it with a reason, and note that in the audit log.
-
-        Raises what `AgentPlatform.answer` raises.
-        """
-        await self.platform.answer(question.process_id, question.id, response, declined=declined)
-        self.audit_trail.answered(caller, question, response, declined=bool(declined))
-
     @asynccontextmanager
     async def connected(self) -> AsyncGenerator[None]:
         """A context in which upstream servers are connected.
@@ -124,23 +132,23 @@ class Publisher:
             before = self.publication
             # In a thread, as publishing is: comparing thousands of tools would block the event loop.
             groups = await to_thread.run_sync(exported_groups, self.platform)
-            if (groups, self.platform.agents.all) != (before.of_groups.groups, before.agents):
-                await self.republish()
-                now = self.publication
-                lists: list[ListKind] = []
-                if now.tool_list != before.tool_list:
-                    lists.append("tools")
-                if now.prompt_list != before.prompt_list:
-                    lists.append("prompts")
-                if now.resource_list != before.resource_list:
-                    lists.append("resources")
-                await self._tell(*lists)
-                for each in now.problems:
-                    if each not in before.problems:
-                        _log.error("%s", each)
-                for each in now.warnings:
-                    if each not in before.warnings:
-                        _log.warning("%s", each)
+            if (groups, self.platform.agents.all) == (before.of_groups.groups, before.agents):
+                continue
+            await self.republish()
+            now = self.publication
+            lists: list[ListKind] = ["tools"] if now.tool_list != before.tool_list else []
+            if now.prompt_list != before.prompt_list:
+                lists.append("prompts")
+            if now.resource_list != before.resource_list:
+                lists.append("resources")
+            await self._tell(*lists)
+            for level, found, known in (
+                (logging.ERROR, now.problems, before.problems),
+                (logging.WARNING, now.warnings, before.warnings),
+            ):
+                for each in found:
+                    if each not in known:
+                        _log.log(level, "%s", each)
 
     async def _tell(self, *kinds: ListKind) -> None:
         for tell in self._subscribers:
@@ -192,26 +200,6 @@ async def answer_question(
     publisher.audit_trail.answered(caller, question, response, declined=bool(declined))
 
 
-@asynccontextmanager
-async def admitted_turn(
-    publisher: Publisher, call: Call, begin: Callable[[], Awaitable[Turn]], *, begins: bool = True
-) -> AsyncGenerator[Turn]:
-    """A turn that a call begins, which has its place among the calls that are answered at once until the block ends.
-
-    It waits for its turn in the fair queue: cancel it if the client leaves meanwhile. `begins`: the call says something
-    new, and does not only answer a question. Raises `LimitReached`, `StoreError`, and what `begin` raises.
-    """
-    place = await publisher.limits.admit(call.caller, begins=begins)
-    try:
-        await place.wait()
-        turn = await counted_turn(publisher.limits, call, begin)
-        yield turn
-        if turn.over:
-            note_turn(call, await turn.result())
-    finally:
-        place.leave()
-
-
 async def counted_turn(limits: Limits, call: Call, begin: Callable[[], Awaitable[Turn]]) -> Turn:
     """A turn that `begin` begins, counted among the processes and the costs of its caller.
 
@@ -236,3 +224,103 @@ def reader_left(turn: Turn, mark: ChatbotMark) -> None:
     """Stop a turn whose reader has gone away, if the chatbot is marked so; otherwise its reply is finished."""
     if mark.stop_when_reader_leaves:
         turn.cancel(CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a client follows by an id: a process, or one turn of a conversation.
+
+    A task that has ended changes no more, but the process of a conversation goes on with the next message. So the task
+    of a turn names the process and the message that began the turn, and its reply is read from the conversation, on any
+    server of the store.
+    """
+
+    process: AgentProcess
+    message_id: str = ""
+    """Of a turn: the id of the message that began it; empty for the task of a whole process."""
+
+    @property
+    def id(self) -> str:
+        """The id by which clients name it."""
+        return f"{self.process.id}:{self.message_id}" if self.message_id else self.process.id
+
+
+async def session_of_process(platform: AgentPlatform, process: AgentProcess, caller: Caller) -> ChatSession | None:
+    """The session that a process belongs to; None for one of a goal, or of a conversation that is not there any more.
+
+    Raises `StoreError`.
+    """
+    conversation = conversation_of(process) if process.options.turns else None
+    if conversation is None:
+        return None
+    session = await AgentProcessChatbot(platform, process.agent.name).find_session(conversation.id, caller)
+    return session if session is not None and session.process_id == process.id else None
+
+
+class TurnEnd(NamedTuple):
+    """What came of a turn that is over."""
+
+    said: Sequence[ConversationMessage]
+    failure: str
+    """Why there is no reply, or only a part of one; empty: nothing has failed."""
+
+
+async def end_of_turn(session: ChatSession, task: Task) -> TurnEnd | None:
+    """What came of the turn that a task is; None while it goes on, or waits for a person.
+
+    Raises `HandedOver` if this program ends first, and `StoreError`.
+    """
+    process, entries = task.process, session.conversation.entries
+    begin = next((place for place, each in enumerate(entries) if each.id == task.message_id), len(entries))
+    end = next((place for place, each in enumerate(entries) if place > begin and each.role == "user"), None)
+    said, failure = [each for each in entries[begin:end] if each.role == "assistant"], ""
+    if end is None:
+        if process.outcome is None or isinstance(process.outcome, Waiting) or process.withheld or process.active:
+            return None
+        turn = await session.last_turn()
+        failure = "" if turn is None else (await turn.result()).failure
+    elif not said:
+        failure = _NO_REPLY
+    return TurnEnd(said, failure)
+
+
+@dataclass(slots=True)
+class SaidOnce:
+    """A call that may be a repetition."""
+
+    earlier: str = ""
+    """The id of the task that the first one has begun, or empty."""
+    begun: Task | None = None
+    """To be set to what this call has begun."""
+
+
+@asynccontextmanager
+async def said_once(store: ProcessStore, call: IdempotentCall | None) -> AsyncGenerator[SaidOnce]:
+    """A context in which a call says its message, unless it was said before under the same key; None: it has no key.
+
+    Raises `BadInput` for a key that was used with other arguments, or is held, and `StoreError`.
+    """
+    if call is None:
+        yield SaidOnce()
+        return
+    held = f"{_HELD}{secrets.token_hex(8)}"
+    digest, kept = await store.join(call.name, call.digest, held)
+    if digest != call.digest:
+        call.refuse()
+    if kept == _FREE:
+        _, kept = await store.join(call.name, call.digest, held, instead_of=_FREE)
+    if kept != held:
+        if kept.startswith(_HELD):
+            raise BadInput(
+                "Another call with this idempotency key is just saying its message, or its server ended meanwhile. Call"
+                " again in a moment; if that does not help, look at what the conversation has."
+            )
+        yield SaidOnce(kept)
+        return
+    said = SaidOnce()
+    try:
+        yield said
+    finally:
+        with anyio.CancelScope(shield=True):
+            told = _FREE if said.begun is None else said.begun.id
+            await store.join(call.name, call.digest, told, instead_of=held)

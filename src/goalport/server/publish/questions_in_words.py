@@ -5,7 +5,7 @@ to be is known by its form (`forms`). Above: the doors of such clients.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, cast
@@ -159,14 +159,13 @@ def _notes(field: FormField) -> str:
 
 
 def _left_out(field: FormField) -> str:
-    titles = {each.text: each.title for each in field.choices}
     match field.default:
         case None | "" | []:
             return "optional"
         case bool(default):
             return f"default: {'yes' if default else 'no'}"
         case str(default):
-            return f"default: {titles.get(default, default)}"
+            return f"default: {next((each.title for each in field.choices if each.text == default), default)}"
         case default:
             return f"default: {in_json(default)}"
 
@@ -177,10 +176,17 @@ def _given(form: Form, said: str) -> object:
         with suppress(ValueError):
             return cast("object", from_json(said))
     if form.options:
-        return _option(form.options, said)
+        # The key of the option that was meant, by its number, its key or its label.
+        number, meant = said.rstrip("."), [*form.options]
+        if number.isdecimal() and len(number) <= _DIGITS and 0 < int(number) <= len(meant):
+            return meant[int(number) - 1]["key"]
+        keys = (each["key"] for each in meant if said.lower() in {each["key"].lower(), each["label"].lower()})
+        return next(keys, said)
     flat = FlatForm.of(form.schema, whole=True)
     fields = {each.name: each for each in flat.fields} if flat else {}
-    named = {_name(fields, field): value for field, value in filter(None, map(_line, said.splitlines()))}
+    meant_by = {name.lower(): name for name in fields}  # whatever its capitals and spaces are
+    lines = [each for each in map(_line, said.splitlines()) if each]
+    named = {meant_by.get(field.lower().replace(" ", "_"), field): value for field, value in lines}
     required = [each.name for each in fields.values() if each.required]
     wanted = required or list(fields)
     if not (named or required or said.lower().rstrip(".!") in _YES):
@@ -209,18 +215,3 @@ def _line(line: str) -> tuple[str, str] | None:
     field, value = before.strip(), "".join(after).strip()
     field = field[1:].lstrip() if field.startswith(("-", "*")) else field
     return (field, value) if value and _FIELD.fullmatch(field) else None
-
-
-def _option(options: Sequence[Mapping[str, str]], said: str) -> str:
-    """The key of the option that was meant, or what was said if that is none."""
-    number = said.rstrip(".")
-    if number.isdecimal() and len(number) <= _DIGITS and 0 < int(number) <= len(options):
-        return options[int(number) - 1]["key"]
-    meant = (each["key"] for each in options if said.lower() in {each["key"].lower(), each["label"].lower()})
-    return next(meant, said)
-
-
-def _name(fields: Collection[str], said: str) -> str:
-    """The field that was meant, whatever its capitals and spaces are."""
-    plain = said.lower().replace(" ", "_")
-    return next((each for each in fields if each.lower() == plain), said)

@@ -59,28 +59,25 @@ def remarks_on_goals(publication: Publication) -> Iterator[str]:
 def warnings_on_arguments(publication: Publication) -> Iterator[str]:
     """Sentences about parameters of Python's own types that nothing makes: arguments have the names of their types."""
     for tool in publication.tools.values():
-        if isinstance(tool, GoalTool) and not tool.is_tool:
-            yield from _warnings_on_arguments(tool)
-
-
-def _warnings_on_arguments(tool: GoalTool) -> Iterator[str]:
-    inputs = [each for action in tool.agent.actions for each in action.inputs]
-    made = {kind for action in tool.agent.actions for each in action.outputs.exits for kind in each}
-    known = {*made, *tool.arguments.kinds}
-    for each in (one for one in inputs if not one.required and one.binding == DEFAULT_BINDING):
-        if _is_builtin(each.type) and each.type not in known:
-            yield (
-                f"{tool.tool.name}: nothing can give the parameter `{each.name}: {type_name(each.type)}`, which always"
-                f" has its default. Take a class of your own with such a field."
-            )
-    for kind in tool.arguments.kinds:
-        name = snake_identifier(type_label(kind))
-        if _is_builtin(kind) and name in tool.arguments.schema["properties"]:
-            field = next((each.name for each in inputs if each.type == kind), "…")
-            yield (
-                f"{tool.tool.name}: an argument is called {name!r}, since arguments are named after their types."
-                f" Take a class of your own with the field `{field}: {type_name(kind)}`."
-            )
+        if not isinstance(tool, GoalTool) or tool.is_tool:
+            continue
+        inputs = [each for action in tool.agent.actions for each in action.inputs]
+        made = {kind for action in tool.agent.actions for each in action.outputs.exits for kind in each}
+        known = {*made, *tool.arguments.kinds}
+        for each in (one for one in inputs if not one.required and one.binding == DEFAULT_BINDING):
+            if _is_builtin(each.type) and each.type not in known:
+                yield (
+                    f"{tool.tool.name}: nothing can give the parameter `{each.name}: {type_name(each.type)}`, which"
+                    " always has its default. Take a class of your own with such a field."
+                )
+        for kind in tool.arguments.kinds:
+            name = snake_identifier(type_label(kind))
+            if _is_builtin(kind) and name in tool.arguments.schema["properties"]:
+                field = next((each.name for each in inputs if each.type == kind), "…")
+                yield (
+                    f"{tool.tool.name}: an argument is called {name!r}, since arguments are named after their types."
+                    f" Take a class of your own with the field `{field}: {type_name(kind)}`."
+                )
 
 
 def _is_builtin(kind: object) -> bool:
@@ -110,17 +107,15 @@ _KINDS: Final[Mapping[type[PublishedTool], str]] = {
 
 
 def _what(tool: GoalTool | ChatTool) -> str:
-    match tool:
-        case GoalTool():
-            starts = ", ".join(tool.tool.input_schema.get("properties", {})) or "nothing"
-            how = "; may ask a person or take long" if tool.policy.may_give_handle else ""
-            goals = [each for each in tool.agent.goals if each.name in tool.goals]
-            named = " ".join(sorted({scope for each in goals for scope in each.export.scopes or ()}))
-            who = f"; needs the scopes {named}" if named else ""
-            return f"goal {' or '.join(tool.goals)} of {tool.agent.name}, from {starts}{how}{who}"
-        case ChatTool(chatbot=chatbot, mark=mark):
-            who = f"; needs the scopes {' '.join(sorted(mark.scopes))}" if mark.scopes else ""
-            return f"talk to the chatbot {chatbot}{who}"
+    if isinstance(tool, ChatTool):
+        what, scopes = f"talk to the chatbot {tool.chatbot}", {*tool.mark.scopes}
+    else:
+        starts = ", ".join(tool.tool.input_schema.get("properties", {})) or "nothing"
+        what = f"goal {' or '.join(tool.goals)} of {tool.agent.name}, from {starts}"
+        what += "; may ask a person or take long" if tool.policy.may_give_handle else ""
+        goals = [each for each in tool.agent.goals if each.name in tool.goals]
+        scopes = {scope for each in goals for scope in each.export.scopes or ()}
+    return f"{what}; needs the scopes {' '.join(sorted(scopes))}" if scopes else what
 
 
 def models_in_words(platform: AgentPlatform) -> Iterator[str]:

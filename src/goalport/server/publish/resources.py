@@ -30,7 +30,6 @@ from goalport.server.publish.exported_tools import Fault, read_or_fault
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.handle import OpenQuestion
 from goalport.server.publish.output import Pages
-from goalport.store import ConversationRecord
 from goalport.tools import ListedResource, ReadResource, ResourcePage
 from goalport.tools.schemas import UNREADABLE
 
@@ -40,12 +39,7 @@ _PROCESS: Final = "goalport://processes/"
 _JSON: Final = "application/json"
 _MARKDOWN: Final = "text/markdown"
 _URI: Final = re.compile(r"goalport://(?:(goals)|agents/([^/]+)|processes/([^/]+)(?:/(result)(?:/([0-9]{1,6}))?)?)")
-_CLASSES: Final = {
-    "declined": "declined",
-    "replanned": "declined",
-    "terminated": "declined",
-    "failed": "failed",
-}
+_CLASSES: Final = {"declined": "declined", "replanned": "declined", "terminated": "declined", "failed": "failed"}
 """The class of a step in the diagram of a process, by the status of its action; others are done."""
 
 
@@ -67,20 +61,13 @@ def read_uri(uri: str) -> ResourceUri | None:
     match = _URI.fullmatch(uri)
     if match is None:
         return None
-    goals, agent, process, result, page = match.groups()
-    return ResourceUri(
-        bool(goals), unquote(agent or ""), unquote(process or ""), bool(result), int(page) if page else None
-    )
-
-
-def process_uri(process_id: str) -> str:
-    """The URI of the state of a process."""
-    return f"{_PROCESS}{quote(process_id, safe='')}"
+    goals, agent, process, result, page = match.groups("")
+    return ResourceUri(bool(goals), unquote(agent), unquote(process), bool(result), int(page) if page else None)
 
 
 def result_uri(process_id: str) -> str:
     """The URI of the whole output of a process."""
-    return f"{process_uri(process_id)}/result"
+    return f"{_PROCESS}{quote(process_id, safe='')}/result"
 
 
 def agent_uri(name: str) -> str:
@@ -235,14 +222,10 @@ _CONVERSATION_URI: Final = re.compile(rf"{CONVERSATIONS}([^/]+)(?:/(json|[0-9]{{
 _MOST_COMPLETED: Final = 50
 
 
-def conversation_uri(conversation_id: str) -> str:
-    """The URI of a conversation."""
-    return f"{CONVERSATIONS}{quote(conversation_id, safe='')}"
-
-
 def conversation_uris(conversation_id: str) -> Sequence[str]:
-    """The URIs at which clients may watch a conversation."""
-    return conversation_uri(conversation_id), f"{conversation_uri(conversation_id)}/json"
+    """The URIs at which clients may watch a conversation: as text, and as data."""
+    uri = f"{CONVERSATIONS}{quote(conversation_id, safe='')}"
+    return uri, f"{uri}/json"
 
 
 def conversation_at(uri: str) -> str:
@@ -275,8 +258,17 @@ class ConversationResources:
     async def list_resources(self, caller: Caller, /, *, limit: int, after: str = "") -> ResourcePage:
         """Conversations of a caller, the one that was continued last first. Raises `StoreError`."""
         found = await self._conversations.list(caller, after=after, limit=limit + 1)
-        shown = found[:limit]
-        return ResourcePage([_listed(each) for each in shown], shown[-1].id if len(found) > len(shown) else "")
+        shown = [
+            ListedResource(
+                uri=conversation_uris(each.id)[0],
+                name=each.id,
+                title=each.title,
+                description=f"Conversation with {each.chatbot}, continued last at {each.updated_at:%Y-%m-%d %H:%M} UTC",
+                media_type=_MARKDOWN,
+            )
+            for each in found[:limit]
+        ]
+        return ResourcePage(shown, shown[-1].name if len(found) > limit else "")
 
     async def read_resource(self, uri: str, caller: Caller, /) -> ReadResource | None:
         """A conversation or a page of it; None if there is none, or it is another's. Raises what it cannot read."""
@@ -302,17 +294,6 @@ class ConversationResources:
         words = typed.casefold()
         found = await self._conversations.list(caller, limit=_MOST_COMPLETED)
         return [each.id for each in found if each.id.startswith(typed) or words in each.title.casefold()]
-
-
-def _listed(record: ConversationRecord) -> ListedResource:
-    continued = f"{record.updated_at:%Y-%m-%d %H:%M} UTC"
-    return ListedResource(
-        uri=conversation_uri(record.id),
-        name=record.id,
-        title=record.title,
-        description=f"Conversation with {record.chatbot}, continued last at {continued}",
-        media_type=_MARKDOWN,
-    )
 
 
 def _markdown(conversation: Conversation) -> Iterator[str]:
@@ -413,16 +394,14 @@ class PublishedNotes:
 def providers(exports: Iterable[tools.McpToolExport], problems: list[str]) -> dict[str, tools.ResourceProvider]:
     """What provides resources, by namespace and sorted by it; two of one namespace are appended to `problems`."""
     found: dict[str, tools.ResourceProvider] = {}
-    for export in exports:
-        for each in export.resources:
-            if not each.templates():
-                continue
-            if found.setdefault(each.namespace, each) is not each:
-                problems.append(
-                    f"Two exports have resources at {each.namespace}; those of the first are published. Give the"
-                    " other reference another name."
-                )
-    return {namespace: found[namespace] for namespace in sorted(found)}
+    problems += [
+        f"Two exports have resources at {each.namespace}; those of the first are published. Give the other reference"
+        " another name."
+        for export in exports
+        for each in export.resources
+        if each.templates() and found.setdefault(each.namespace, each) is not each
+    ]
+    return dict(sorted(found.items()))
 
 
 def templates_of(provider: tools.ResourceProvider) -> list[ResourceTemplate]:

@@ -44,8 +44,16 @@ from goalport.server.doors.a2a.tasks import CANCELLED, TaskView, Update, has_end
 from goalport.server.publish.calls import Call, logged, unavailable_words
 from goalport.server.publish.goal_tools import CallPolicy, GoalTool
 from goalport.server.publish.limits import LimitReached
-from goalport.server.publish.publisher import counted_turn, note_turn, reader_left, start_goal
-from goalport.server.publish.turn_tasks import Task, end_of_turn, said_once, session_of_process
+from goalport.server.publish.publisher import (
+    Task,
+    counted_turn,
+    end_of_turn,
+    note_turn,
+    reader_left,
+    said_once,
+    session_of_process,
+    start_goal,
+)
 from goalport.server.web.endpoint import HttpDoor, OpenStreams, admitted, client_left
 from goalport.server.web.problems import Problem
 

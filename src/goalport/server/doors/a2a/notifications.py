@@ -23,8 +23,7 @@ import anyio
 from goalport.base.errors import BadInput, DocumentError, HandedOver, SettingsError, StoreError, Unreadable
 from goalport.base.sealing import ProcessSeals, sealing_keys
 from goalport.knowledge.documents import WebFetcher, WebLimits
-from goalport.server.publish.publisher import Publisher
-from goalport.server.publish.turn_tasks import Task
+from goalport.server.publish.publisher import Publisher, Task
 from goalport.workspace.settings import Settings
 
 KEYS: Final = "/.well-known/a2a-keys.json"

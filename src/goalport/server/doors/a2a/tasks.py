@@ -27,9 +27,9 @@ from goalport.server.doors.a2a.messages import JSON, parts_of
 from goalport.server.publish.answers import reason_of, written_by
 from goalport.server.publish.forms import form_of
 from goalport.server.publish.goal_tools import CallPolicy
+from goalport.server.publish.publisher import Task, TurnEnd
 from goalport.server.publish.questions_in_words import in_words
 from goalport.server.publish.resources import cost_of, question_view
-from goalport.server.publish.turn_tasks import Task, TurnEnd
 from goalport.tools.schemas import UNREADABLE, may_hold_secret
 
 CANCELLED: Final = "Its caller cancelled it."

@@ -59,8 +59,15 @@ from goalport.server.publish.output import (
     text_block,
 )
 from goalport.server.publish.publication import PublishedTool
-from goalport.server.publish.publisher import counted_turn, note_turn, start_goal
-from goalport.server.publish.turn_tasks import Task, said_once, session_of_process
+from goalport.server.publish.publisher import (
+    Task,
+    answer_question,
+    counted_turn,
+    note_turn,
+    said_once,
+    session_of_process,
+    start_goal,
+)
 
 _log = logging.getLogger(__name__)
 _LONGEST_NAME = 100
@@ -310,7 +317,7 @@ async def _take_answer(state: McpState, process: AgentProcess, call: AnswerCall)
     if form.calls_back and answer is True:
         return Round(process.id, opened={question.id})
     try:
-        await state.publisher.answer(current_caller(), question, form.read(answer))
+        await answer_question(state.publisher, current_caller(), question, form.read(answer))
     except AlreadyAnswered:
         _refuse_settled(process, question)
     return None

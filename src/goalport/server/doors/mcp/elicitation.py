@@ -50,6 +50,7 @@ from goalport.server.publish.forms import Form, form_of
 from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.limits import Place
 from goalport.server.publish.output import Wire, WrittenResult
+from goalport.server.publish.publisher import answer_question
 from goalport.tools import ToolResult
 from goalport.tools.schemas import UNREADABLE
 from goalport.tools.upstream.active_calls import PREFERS_HANDLE, Asked, call_hooks, current_hooks
@@ -313,11 +314,13 @@ class Elicitation:
 
 
 async def _settle(state: McpState, question: Question, form: Form, result: ElicitResult) -> None:
-    """Answer a question with what a client answered. Raises what `Publisher.answer` raises."""
+    """Answer a question with what a client answered. Raises what `answer_question` raises."""
     if result.action == "accept":
-        await state.publisher.answer(current_caller(), question, form.read(form.elicited(result.content or {})))
+        await answer_question(
+            state.publisher, current_caller(), question, form.read(form.elicited(result.content or {}))
+        )
     elif result.action == "decline":
-        await state.publisher.answer(current_caller(), question, declined=_DECLINED)
+        await answer_question(state.publisher, current_caller(), question, declined=_DECLINED)
 
 
 async def take_from_elsewhere(state: McpState, message: object) -> None:

@@ -44,7 +44,7 @@ from goalport.server.publish.answers import answer_with_reply
 from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.limits import Place
 from goalport.server.publish.output import WrittenResult, last_reply
-from goalport.server.publish.turn_tasks import Task, end_of_turn, session_of_process
+from goalport.server.publish.publisher import Task, end_of_turn, session_of_process
 from goalport.tools.upstream.active_calls import call_hooks
 
 _LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)

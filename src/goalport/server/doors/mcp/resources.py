@@ -52,6 +52,7 @@ from goalport.server.doors.mcp.scope_check import scopes_of_resource
 from goalport.server.doors.mcp.state import Context, HandlerFailed, McpState
 from goalport.server.doors.mcp.tasks import ENDED, POLL_MS, refuse_without_tasks, state_of, task_of
 from goalport.server.publish.output import Pages, Wire
+from goalport.server.publish.publisher import Task
 from goalport.server.publish.resources import (
     ResourceUri,
     agent_view,
@@ -62,7 +63,6 @@ from goalport.server.publish.resources import (
     process_view,
     read_uri,
 )
-from goalport.server.publish.turn_tasks import Task
 from goalport.tools import ResourceProvider
 
 ListedT = TypeVar("ListedT")

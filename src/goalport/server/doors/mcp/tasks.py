@@ -42,7 +42,7 @@ from goalport.server.doors.mcp.state import Context, HandlerFailed, McpState
 from goalport.server.publish.calls import unavailable_words
 from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.output import Wire, WrittenResult
-from goalport.server.publish.turn_tasks import Task
+from goalport.server.publish.publisher import Task
 from goalport.store import Sealed
 from goalport.tools.upstream.active_calls import PREFERS_HANDLE
 
