@@ -34,7 +34,7 @@ from goalport.knowledge.skills import Skill, Skills, SkillTrust, check_skills as
 from goalport.knowledge.skills.skill import SKILL_FILE, TRUST_FILE, fingerprint, scanned
 from goalport.knowledge.skills.skills import PROJECT_FOLDERS, skills_in
 from goalport.models.llm import TokenUsage
-from goalport.runtime.platform.knowledge import document_index, index_file
+from goalport.runtime.platform.workspace_parts import document_index, index_file
 from goalport.runtime.process import DirectCalls, Spending, spending_outside
 from goalport.runtime.process.ledger import in_dollars
 from goalport.store.postgres import PostgresAddress

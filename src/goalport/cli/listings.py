@@ -24,8 +24,7 @@ from goalport.knowledge.references.reference import described
 from goalport.models.llm import ModelCard
 from goalport.models.prompts import contribution_of
 from goalport.runtime.platform import mistakes_in, remarks_on_chatbots, remarks_on_givers
-from goalport.runtime.platform.knowledge import document_problems
-from goalport.runtime.platform.workspace_parts import declared_settings
+from goalport.runtime.platform.workspace_parts import declared_settings, document_problems
 from goalport.server.publish.goal_tools import GoalTool, Offer, Refusal, offers_of
 from goalport.server.publish.portability import without_hints
 from goalport.server.publish.publication import publish

@@ -17,7 +17,7 @@ from goalport.cli.terminal import Record, local_time, say, show_result
 from goalport.cli.views import View as StepView
 from goalport.cli.workspace import LoadedWorkspace, open_with_settings, warn_of_problems
 from goalport.runtime.platform import AgentPlatform
-from goalport.runtime.platform.backends import workspace_store
+from goalport.runtime.platform.workspace_parts import workspace_store
 from goalport.runtime.process import (
     ActionInvocation,
     AgentProcess,

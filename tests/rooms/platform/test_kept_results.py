@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from goalport import AgentPlatform
-from goalport.runtime.platform.tool_agents import KEEPER, KeptResult
+from goalport.runtime.platform.deployments import KEEPER, KeptResult
 from goalport.runtime.process import Completed
 from goalport.store.sqlite import SqliteProcessStore
 

@@ -5,8 +5,10 @@ and programs.
 """
 
 import inspect
+from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Protocol, TypeAlias
 
 from goalport.agents.blackboard import Blackboard, Typed
@@ -17,7 +19,7 @@ from goalport.base.errors import BadInput, GoalNotApproved, NoAgentFound, NoGoal
 from goalport.base.words import in_json
 from goalport.models.llm import LlmOptions, Message
 from goalport.runtime.ai import Ai
-from goalport.runtime.autonomy.ranking import Achieved, Candidate, Choice, Ranked, Ranker, Ranking, rank, ranking_of
+from goalport.runtime.autonomy.ranking import Achieved, Candidate, Choice, Ranker, Ranking, rank, ranking_of
 from goalport.runtime.process import (
     PLANNING_SECONDS,
     AgentProcess,
@@ -45,16 +47,13 @@ class DeployedAgents(Protocol):
 class Platform(Protocol):
     """What autonomy needs of a platform; `AgentPlatform` has it."""
 
+    ai: Ai
+    groups: ToolGroupResolver
+    ranker: Ranker | None
+    may_start: Callable[[Caller, Goal], bool]
+
     @property
     def agents(self) -> DeployedAgents: ...
-    @property
-    def ai(self) -> Ai: ...
-    @property
-    def groups(self) -> ToolGroupResolver: ...
-    @property
-    def ranker(self) -> Ranker | None: ...
-    @property
-    def may_start(self) -> Callable[[Caller, Goal], bool]: ...
     def starting_types(self, goal: str | Goal, /) -> tuple[object, ...]: ...
     async def run(
         self,
@@ -118,15 +117,17 @@ class Autonomy:
         asks the model, by default that of the platform. Raises `NoAgentFound` with the ranking, `BadInput` if nobody
         said anything, and `ModelError`.
         """
-        intent = _intent(inputs)
+        intent, agents = _intent(inputs), dict[str, Agent]()
         wanted = None if among is None else {each.name for each in among}
-        agents = {each.name: _with_goals(each, wanted) for each in self.platform.agents if _goals(each, wanted)}
-        candidates = [Candidate(each.name, each.description, _examples(each.goals)) for each in agents.values()]
+        for each in self.platform.agents:
+            if goals := tuple(_goals(each, wanted)):
+                agents[each.name] = each if wanted is None or goals == each.goals else replace(each, goals=goals)
+        candidates = [
+            Candidate(each.name, each.description, tuple(chain.from_iterable(goal.examples for goal in each.goals)))
+            for each in agents.values()
+        ]
         ranking, spent = await self._rank(candidates, intent, conversation, ai)
-        best = _best(ranking, self.agent_confidence_cut_off)
-        if best is None:
-            raise NoAgentFound(_nothing_fits("agent", ranking), ranking.pairs)
-        agent = agents[best.name]
+        agent = agents[_best(ranking, self.agent_confidence_cut_off, "agent", NoAgentFound)]
         return Choice(agent, tuple(each.name for each in agent.goals), intent, ranking, spent)
 
     async def choose_goal(
@@ -145,19 +146,20 @@ class Autonomy:
         """
         intent = _intent(inputs)
         wanted = None if among is None else {each.name for each in among}
-        owners = {goal.name: agent for agent in self.platform.agents for goal in _goals(agent)}
-        goals = {name: _goal(owners[name], name) for name in owners if wanted is None or name in wanted}
-        names = {_short(goal, goals.values()): goal for goal in goals.values()}
-        candidates = [Candidate(name, goal.description, goal.examples) for name, goal in names.items()]
+        found = {goal.name: (agent, goal) for agent in self.platform.agents for goal in _goals(agent, wanted)}
+        shown = Counter(goal.export.name or goal.short_name for _, goal in found.values())
+        names: dict[str, tuple[Agent, Goal]] = {}
+        for owner, goal in found.values():
+            short = goal.export.name or goal.short_name
+            names[short if shown[short] == 1 else goal.name] = owner, goal
+        candidates = [Candidate(name, goal.description, goal.examples) for name, (_, goal) in names.items()]
         ranking, spent = await self._rank(candidates, intent, conversation, ai)
-        best = _best(ranking, self.goal_confidence_cut_off)
-        if best is None:
-            raise NoGoalFound(_nothing_fits("goal", ranking), ranking.pairs)
-        goal = names[best.name]
-        owner = owners[goal.name]
+        owner, goal = names[_best(ranking, self.goal_confidence_cut_off, "goal", NoGoalFound)]
         agent = self._assembled(owner, goal, inputs) if assembled else replace(owner, goals=(goal,))
         choice = Choice(agent, (goal.name,), intent, ranking, spent)
-        await self._approve(choice)
+        approved = True if self.approver is None else self.approver(choice)
+        if not (await approved if inspect.isawaitable(approved) else approved):
+            raise GoalNotApproved(f"The goal {choice.name} was chosen, but it was not approved.", ranking.pairs)
         return choice
 
     async def choose_and_run_agent(
@@ -185,15 +187,14 @@ class Autonomy:
 
         Nothing runs. Conditions count as if they turned out well.
         """
-        return sorted(self._plans(_blackboard(inputs, bindings)), key=lambda each: -each.plan.net_value)
-
-    def _plans(self, blackboard: Blackboard) -> Iterator[PlannedGoal]:
-        for agent in self.platform.agents:
-            scope = self.platform.agents.scope(agent)
-            for goal in _goals(agent):
-                found = self._plan(scope, goal, blackboard)
-                if found is not None:
-                    yield PlannedGoal(agent, goal, found)
+        blackboard, agents = _blackboard(inputs, bindings), self.platform.agents
+        pairs = [(agent, goal) for agent in agents for goal in _goals(agent)]
+        found = [
+            PlannedGoal(agent, goal, plan)
+            for agent, goal in pairs
+            if (plan := self._plan(agents.scope(agent), goal, blackboard)) is not None
+        ]
+        return sorted(found, key=lambda each: -each.plan.net_value)
 
     def _plan(self, scope: Scope, goal: Goal, blackboard: Blackboard) -> Plan | None:
         """The plan to a goal; None: there is none, however the conditions turn out."""
@@ -217,13 +218,6 @@ class Autonomy:
             delays = replace(self.backoff, attempts=self.max_attempts).delays()
             ranking = await rank(candidates, intent, asks, conversation=conversation, delays=tuple(delays))
         return ranking, tuple(spent)
-
-    async def _approve(self, choice: Choice) -> None:
-        if self.approver is None:
-            return
-        approved = self.approver(choice)
-        if not (await approved if inspect.isawaitable(approved) else approved):
-            raise GoalNotApproved(f"The goal {choice.name} was chosen, but it was not approved.", choice.ranking.pairs)
 
     async def _run(
         self, choice: Choice, inputs: Sequence[object], options: ProcessOptions | None, caller: Caller
@@ -273,33 +267,12 @@ def _goals(agent: Agent, wanted: Container[str] | None = None) -> list[Goal]:
     return goals if wanted is None else [each for each in goals if each.name in wanted]
 
 
-def _with_goals(agent: Agent, wanted: Container[str] | None) -> Agent:
-    """The agent with these goals alone."""
-    goals = tuple(_goals(agent, wanted))
-    return agent if wanted is None or goals == agent.goals else replace(agent, goals=goals)
-
-
-def _goal(agent: Agent, name: str) -> Goal:
-    return next(each for each in agent.goals if each.name == name)
-
-
-def _short(goal: Goal, all_: Iterable[Goal]) -> str:
-    """The name under which a goal is ranked: its published name, else its method's, else its full name."""
-    names = [(each.export.name or each.short_name) for each in all_]
-    short = goal.export.name or goal.short_name
-    return short if names.count(short) == 1 else goal.name
-
-
-def _examples(goals: Iterable[Goal]) -> tuple[str, ...]:
-    return tuple(each for goal in goals for each in goal.examples)
-
-
-def _best(ranking: Ranking, cut_off: float) -> Ranked | None:
+def _best(ranking: Ranking, cut_off: float, what: str, error: type[NoAgentFound | NoGoalFound]) -> str:
+    """The name of the candidate that fits best. Raises `error` if none fits well enough."""
     best = ranking.best
-    return best if best is not None and best.confidence > cut_off else None
-
-
-def _nothing_fits(what: str, ranking: Ranking) -> str:
-    if not ranking.ranked:
-        return f"There is no {what} to choose from."
-    return f"No {what} fits well enough. The nearest are {ranking.nearest}. Say more clearly what you want."
+    if best is None:
+        raise error(f"There is no {what} to choose from.", ranking.pairs)
+    if best.confidence <= cut_off:
+        near = f"The nearest are {ranking.nearest}. Say more clearly what you want."
+        raise error(f"No {what} fits well enough. {near}", ranking.pairs)
+    return best.name

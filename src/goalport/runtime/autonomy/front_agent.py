@@ -5,13 +5,13 @@ goal. What it starts is a sub-process. Below: `autonomy`. Above: the platform de
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from goalport.agents.domain import Export, Goal, UserInput, achieves_goal, agent
 from goalport.base.errors import ProcessEnded
 from goalport.base.words import type_name
 from goalport.runtime.ai import Ai
-from goalport.runtime.autonomy.autonomy import Autonomy
+from goalport.runtime.autonomy.autonomy import Autonomy, Platform
 from goalport.runtime.autonomy.ranking import Achieved
 from goalport.runtime.process import ActionContext
 
@@ -57,20 +57,19 @@ AskForObject: TypeAlias = Callable[[str, type[object]], Awaitable[object]]
 """Asks a person for an object of a type, with a message."""
 
 
-class StartingTypes(Protocol):
-    """What is needed of a platform; `AgentPlatform` has it."""
-
-    def starting_types(self, goal: str | Goal, /) -> tuple[object, ...]: ...
-
-
 async def start_objects(
-    platform: StartingTypes, goals: Sequence[Goal], said: UserInput, ai: Ai, ask: AskForObject
+    platform: Platform, goals: Sequence[Goal], said: UserInput, ai: Ai, ask: AskForObject
 ) -> list[object]:
     """The objects to start from: the sentence, and what the goal needs besides, of all goals that which needs least.
 
     A model takes them from the sentence; a person is asked for what the sentence does not say.
     """
-    needs = [(_needed(platform, each), each) for each in goals]
+    needs: list[tuple[Sequence[object], Goal]] = []
+    for goal in goals:
+        if declared := goal.export.starting_input_types:  # they are alternatives
+            needs.append((() if UserInput in declared else declared[:1], goal))
+        else:
+            needs.append(([each for each in platform.starting_types(goal) if each is not UserInput], goal))
     kinds, goal = min(needs, key=lambda each: len(each[0]))
     made: list[object] = [said]
     for kind in kinds:
@@ -80,11 +79,3 @@ async def start_objects(
             found = await ask(f"{goal.description}: some details are missing.", cast("type[object]", kind))
         made.append(found)
     return made
-
-
-def _needed(platform: StartingTypes, goal: Goal) -> Sequence[object]:
-    """The types of which objects are needed besides the sentence; none, where the sentence is enough."""
-    declared = goal.export.starting_input_types
-    if declared:  # they are alternatives
-        return () if UserInput in declared else declared[:1]
-    return [each for each in platform.starting_types(goal) if each is not UserInput]

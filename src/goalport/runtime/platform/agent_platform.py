@@ -9,6 +9,7 @@ import logging
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack, cast
@@ -27,37 +28,34 @@ from goalport.knowledge.rag import DocumentIndex
 from goalport.knowledge.references import NamedReferences
 from goalport.models.llm import EmbeddingService, LanguageModel, Models
 from goalport.models.prompts import Templates
-from goalport.runtime.ai import Ai, Guard, LlmOperations
+from goalport.runtime.ai import Ai, Guard, LlmEngine, LlmOperations, Operation, Services
 from goalport.runtime.autonomy import Autonomy, Ranker, front_agent
 from goalport.runtime.chat import Chatbot, Chatbots, Conversations, ConversationTurns
-from goalport.runtime.platform.backends import (
-    Engines,
-    ExpectedGroups,
-    Sampling,
-    models_of,
-    upstream_of,
-    workspace_engine,
-    workspace_models,
-    workspace_store,
-    workspace_upstream,
-)
 from goalport.runtime.platform.declared_services import DeclaredServices, line_of
-from goalport.runtime.platform.deployments import Deployments, unstorable_in
+from goalport.runtime.platform.deployments import Deployments, agents_of_tools, unstorable_in
 from goalport.runtime.platform.erasure import Erased, Retention, erase_caller
-from goalport.runtime.platform.knowledge import DocumentsOfPlatform, document_index, workspace_references
+from goalport.runtime.platform.inspection import explain_goal, starting_types
 from goalport.runtime.platform.process_factory import Inputs
 from goalport.runtime.platform.processes import Processes
-from goalport.runtime.platform.reachability import explain_goal, starting_types
 from goalport.runtime.platform.replicas import ProcessEngine
-from goalport.runtime.platform.tool_agents import agents_of_tools
 from goalport.runtime.platform.workspace_parts import (
+    DocumentsOfPlatform,
+    ExpectedGroups,
     Extensions,
+    Sampling,
     declared_extensions,
     declared_settings,
+    document_index,
+    models_of,
     process_options,
+    upstream_of,
     workspace_autonomy,
+    workspace_engine,
+    workspace_models,
     workspace_own_agents,
-    workspace_retention,
+    workspace_references,
+    workspace_store,
+    workspace_upstream,
 )
 from goalport.runtime.process import (
     SERVICE_TYPES,
@@ -67,6 +65,8 @@ from goalport.runtime.process import (
     LoggedEvent,
     ProcessOptions,
     Spending,
+    agent_tool,
+    current_operation,
 )
 from goalport.store import InMemoryProcessStore, ProcessStore, Seals
 from goalport.tools import ToolGroup, ToolGroupResolver
@@ -194,22 +194,15 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self._extensions: Extensions = defaultdict(list)
         self._listening: list[Callable[[], None]] = []
         """Removes the listeners that a workspace declares."""
-        own_guards = tuple(guards)
+        self._guards, self._llm = tuple(guards), llm or LlmOperations()
+        self._templates, self._validators = templates or Templates(), Services(self.service)
         self.options = options or ProcessOptions()
         """The options of runs that are given none."""
         self.upstream = upstream_of(upstream, Sampling(lambda: self.ai, lambda: self.models.default))
         self._set_groups(tool_groups)
         self.models = models_of(models)
         self._documents = DocumentsOfPlatform(documents, lambda: document_index(self.models))
-        self._engines = Engines(
-            self.models,
-            llm or LlmOperations(),
-            self.service,
-            lambda: (*own_guards, *self._extensions["guard"]),
-            templates,
-            lambda: self.references,
-            lambda model, seconds, failed: self.processes.on_model_request(model, seconds, failed),  # noqa: PLW0108 - later
-        )
+        self._earlier_models: list[Models] = []
         self.store, self._sealed = store or InMemoryProcessStore(), seals is not None
         self.processes = Processes(
             self.store,
@@ -218,7 +211,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             self.service,
             lambda declared: self.agents.scope(declared),  # noqa: PLW0108 - `agents` is replaced on reload
             lambda: self.groups,
-            self._engines.engine,
+            lambda operation, groups: self._engine(operation, lambda: groups),
             retry or RetryPolicy(),
             lease_seconds,
             seals,
@@ -228,7 +221,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.conversations = Conversations(self.store.conversations, self.processes.erase)
         self.processes.turns = ConversationTurns(self)
         self.chatbots = Chatbots(self)
-        self.ai = self._engines.ai(lambda: self.groups, self.processes.listeners)
+        self.ai = self._outside()
         self.agents = self._no_deployments()
         self.on_deployment: Callable[[], object] = lambda: None
         """Called in any thread when an agent was deployed or undeployed."""
@@ -285,7 +278,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         platform._documents.make = lambda: document_index(platform.models, settings)
         platform._read_references = partial(workspace_references, platform._documents, settings)
         platform._own_store = store if isinstance(store, AbstractAsyncContextManager) else None
-        platform._retention = workspace_retention(store, settings)
+        age = timedelta(days=settings.retention_days) if settings.retention_days else None
+        platform._retention = Retention(store, age, settings.retention_count or None)
         platform.autonomy = workspace_autonomy(platform, settings.autonomy)
         platform._own_agents = tuple(workspace_own_agents(settings, platform.autonomy))
         if settings.serves_a2a:
@@ -315,9 +309,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     def load(self, workspace: Workspace) -> None:
         """Deploy the agents of a workspace in place of all others; running processes keep those they began with."""
         if self._reloaded_by is not None:  # the workspace may have models of its own
+            self._earlier_models.append(self.models)  # processes that run keep them
             self.models = workspace_models(workspace, self._reloaded_by)
-            self._engines.renew(self.models)
-            self.ai = self._engines.ai(lambda: self.groups, self.processes.listeners)
+            self.ai = self._outside()
         if self._read_references is not None:
             self.references = self._read_references(workspace)
         problems = [*self.references.problems, *self._declare(workspace)]
@@ -603,10 +597,30 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         for each in (self._declared, *self._earlier_services):
             await each.close()
         await self._documents.close()
-        await self._engines.aclose()
+        for each in (*self._earlier_models, self.models):
+            await each.aclose()
         await self.upstream.close()
         if self._own_store is not None:
             await self._own_store.__aexit__(None, None, None)
+
+    def _engine(self, operation: Operation, groups: Callable[[], ToolGroupResolver]) -> LlmEngine:
+        """What carries out the requests of an `Ai`, by the models, limits and guards of the platform."""
+        return LlmEngine(
+            self.models,
+            groups,
+            self._llm,
+            operation,
+            (*self._guards, *self._extensions["guard"]),
+            self._templates,
+            self._validators,
+            lambda: self.references,
+            lambda model, seconds, failed: self.processes.on_model_request(model, seconds, failed),  # noqa: PLW0108 - later
+            agent_tool,
+        )
+
+    def _outside(self) -> Ai:
+        """An `Ai` for code outside of actions; called inside of one, its cost counts for the action's process."""
+        return Ai(self._engine(current_operation(self.processes.listeners), lambda: self.groups))
 
     def _no_deployments(self) -> Deployments:
         given = (each for each in self._services if isinstance(each, ArgumentResolver))

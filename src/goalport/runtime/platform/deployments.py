@@ -6,24 +6,43 @@ are passed to its constructor. Nothing runs here. Below: the reader of classes. 
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 from threading import Lock
+from typing import Any
 
 from goalport.agents.blackboard import alternatives, fits
-from goalport.agents.domain import Agent, Goal, ProvidedInput, is_state, read_agent
+from goalport.agents.domain import (
+    Action,
+    Agent,
+    Export,
+    Goal,
+    Injected,
+    Input,
+    ProvidedInput,
+    achieves_goal,
+    agent,
+    is_state,
+    read_agent,
+)
+from goalport.agents.domain.decorators import ActionMark
+from goalport.agents.domain.signature import Outputs
 from goalport.agents.domain.wait_for import promised
-from goalport.base.errors import DeclarationError, DeploymentError, UnknownName
+from goalport.base.errors import DeclarationError, DeploymentError, NonRetryable, UnknownName
 from goalport.base.introspection import class_place, constructor
 from goalport.base.words import type_name
 from goalport.models.llm import UserMessage
+from goalport.runtime.ai import AgenticTool, Ai
 from goalport.runtime.platform.declared_services import DeclaredServices, classes_of, parameters_of
-from goalport.runtime.platform.tool_agents import KEEPER, ResultKeeper
 from goalport.runtime.process import SERVICE_TYPES, ArgumentResolver, Scope
-from goalport.store import StoredTypes, storable
+from goalport.store import StoredTypes, persistent, storable
+from goalport.tools import Tool, ToolResult
+from goalport.tools.functions import FunctionHandler
 
+KEEPER = "goalport_result"
+"""The name of the agent that keeps results."""
 _UNDEPLOYED = 64
 """The most agents that run without being deployed whose scopes are cached."""
 
@@ -255,7 +274,7 @@ def unstorable_in(agents: Iterable[Agent], *, sealed: bool) -> tuple[str, ...]:
     `sealed`: whether there is a key that encrypts secrets.
     """
     types, found = StoredTypes(), dict[object, str]()
-    for kind, by, verb in (each for agent in agents for each in _kinds(agent)):
+    for kind, by, verb in chain.from_iterable(map(_kinds, agents)):
         if kind not in found:
             why = storable(kind, types, sealed=sealed)
             found[kind] = f"{by} {verb} {type_name(kind)}, so its process ends with the program: {why}" if why else ""
@@ -277,3 +296,70 @@ def _kinds(agent: Agent) -> Iterator[tuple[object, object, str]]:
         starts = goal.export.starting_input_types
         if isinstance(starts, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - reported when it is published
             yield from ((kind, f"The goal {goal.name}", "starts from") for kind in starts)
+
+
+@persistent("goalport.platform.tool_agents:ToolCall")
+@dataclass(frozen=True)
+class ToolCall:
+    """What a process that calls a tool begins with."""
+
+    arguments: dict[str, Any]
+
+
+def agents_of_tools(tools: Iterable[Tool]) -> Mapping[str, Agent]:
+    """The agents of the exported tools that work only in a process, or may have to ask a person, by their names.
+
+    Each has one action, which calls the tool, so that each call of a client is a process. They are deployed nowhere,
+    and known by their names, so that their processes are found again. A tool of another server asks by itself.
+    """
+    agents = (_agent_of_tool(each) for each in tools if each.in_process or (each.may_ask and not each.server))
+    return {each.name: each for each in agents}
+
+
+def _agent_of_tool(tool: Tool) -> Agent:
+    """The agent whose only goal is the result of a call of the tool."""
+
+    async def call(call: ToolCall, **_: Ai) -> ToolResult:
+        result = await (tool.call if tool.needs_approval else tool.carry_out)(call.arguments)
+        if result.is_error:
+            raise NonRetryable(result.text) from result.error
+        return replace(result, artifact=None)  # for code alone, and perhaps nothing that a store can write
+
+    name, marked = f"tools.{tool.name}", ActionMark(description=tool.description, read_only=tool.read_only is True)
+    handler = tool.handler
+    # Where it surely asks a model, that is said when none is ready.
+    asks_models = isinstance(handler, FunctionHandler) and Ai in handler.arguments.injected
+    asks = (Injected("ai", Ai),) if asks_models or isinstance(tool, AgenticTool) else ()
+    outputs = Outputs(((ToolResult,),), ToolResult)
+    action = Action(name, call, (Input("call", ToolCall), *asks), outputs, marked)
+    export = Export(
+        name=tool.name,
+        remote=True,
+        long=True,
+        starting_input_types=[ToolCall],
+        title=tool.title,
+        read_only=tool.read_only,
+        destructive=tool.destructive,
+        idempotent=tool.idempotent,
+        open_world=tool.open_world,
+        scopes=tool.scopes,
+    )
+    goal = Goal(name, tool.description, ToolResult, export=export)
+    return Agent(name, tool.description, opaque=True, actions=(action,), goals=(goal,))
+
+
+@persistent("goalport.platform.kept_results:KeptResult")
+@dataclass(frozen=True)
+class KeptResult:
+    """What a tool gave, as a text."""
+
+    text: str
+
+
+@agent(name=KEEPER, description="Keeps a result of a tool that is too large for one answer", opaque=True)
+class ResultKeeper:
+    """It is deployed nowhere, and known by its name, so that its processes are found again."""
+
+    @achieves_goal(description="The result of a tool")
+    async def keep(self, kept: KeptResult) -> str:
+        return kept.text

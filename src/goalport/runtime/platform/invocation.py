@@ -70,8 +70,8 @@ class AgentInvocation(Generic[T]):
         Raises `ProcessStuck`, `ProcessFailed`, `ProcessTerminated`, `ProcessKilled` or `ProcessWaiting` when there is
         no result, and `GoalportError` when nothing that it may run gives the type.
         """
-        agent, goals = self._agent_and_goals()
-        process = await self.platform.run(agent, *inputs, bindings=named, goals=goals, options=self._options)
+        agent, goals, options = self._chosen()
+        process = await self.platform.run(agent, *inputs, bindings=named, goals=goals, options=options)
         return process.result_of_type(self.kind)
 
     def invoke_async(self, *inputs: object, **named: object) -> Invoked[T]:
@@ -79,8 +79,8 @@ class AgentInvocation(Generic[T]):
 
         Raises `GoalportError` when nothing that it may run gives the type.
         """
-        agent, goals = self._agent_and_goals()
-        process = self.platform.start(agent, *inputs, bindings=named, goals=goals, options=self._options)
+        agent, goals, options = self._chosen()
+        process = self.platform.start(agent, *inputs, bindings=named, goals=goals, options=options)
         return Invoked(process, self.kind)
 
     def invoke_sync(self, *inputs: object, **named: object) -> T:
@@ -93,15 +93,11 @@ class AgentInvocation(Generic[T]):
             "invoke_sync was called while an event loop is running here. Write `await invocation.invoke(…)`."
         )
 
-    @property
-    def _options(self) -> ProcessOptions | None:
-        return self.options
-
-    def _agent_and_goals(self) -> tuple[Agent, list[str]]:
-        """The agent to run, and the names of the goals that count."""
+    def _chosen(self) -> tuple[Agent, list[str], ProcessOptions | None]:
+        """The agent to run, the names of the goals that count, and the options."""
         for agent in sorted(self.platform.agents, key=lambda each: each.name):
             if goals := agent.goals_giving(self.kind):
-                return agent, [each.name for each in goals]
+                return agent, [each.name for each in goals], self.options
         offered = ", ".join(dict.fromkeys(type_name(goal.output) for _, goal in self.platform.agents.goals))
         raise GoalportError(
             f"No agent has a goal that gives {type_name(self.kind)}. Goals here give: {offered or 'nothing'}."
@@ -132,17 +128,17 @@ class _ScopedInvocation(AgentInvocation[T]):
         """The same invocation, with this description of its goal in place of the declared one."""
         return replace(self, goal_description=description)
 
-    @property
-    def _options(self) -> ProcessOptions | None:
-        return self.options and self.options.with_(planner=None)
-
-    def _agent_and_goals(self) -> tuple[Agent, list[str]]:
+    def _chosen(self) -> tuple[Agent, list[str], ProcessOptions | None]:
         agents = self.platform.agents
         declared = self.scope or [each for each in (*agents, *agents.components) if not each.opaque]
         first, *others = [agents.scope(each).agent for each in declared] or [Agent(self.name, "")]
         together = first.with_components(others)
         goals = [goal for each in (first, *others) for goal in each.goals_giving(self.kind)]
-        goals = list({each.name: each for each in goals}.values()) or _goals_of_actions(together, self.kind)
+        goals = list({each.name: each for each in goals}.values()) or [  # where nobody declared one
+            Goal(each.name, each.description, each.outputs.type, each.output_binding)
+            for each in together.actions
+            if each.outputs.type is not None and fits(each.outputs.type, self.kind)
+        ]
         if not goals:
             gives = ", ".join(dict.fromkeys(type_name(each.outputs.type) for each in together.actions))
             raise GoalportError(
@@ -160,16 +156,7 @@ class _ScopedInvocation(AgentInvocation[T]):
             source="",
             planner=self.planner,
         )
-        return assembled, [each.name for each in kept]
-
-
-def _goals_of_actions(agent: Agent, kind: object) -> list[Goal]:
-    """A goal for each action that gives a type, where nobody declared one."""
-    return [
-        Goal(each.name, each.description, each.outputs.type, each.output_binding)
-        for each in agent.actions
-        if each.outputs.type is not None and fits(each.outputs.type, kind)
-    ]
+        return assembled, [each.name for each in kept], self.options and self.options.with_(planner=None)
 
 
 @dataclass(frozen=True)

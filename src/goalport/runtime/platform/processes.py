@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from logging import getLogger
+from logging import ERROR, WARNING, getLogger
 from typing import Final, cast
 from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakSet
@@ -261,7 +261,7 @@ class Processes(ProcessPlatform):
     def renew_types(self) -> None:
         """Find the classes of stored objects anew, because a workspace was loaded again."""
         self._repository.family_records.types = StoredTypes()
-        self._replicas.renew()
+        self._replicas.unfit.clear()  # families that could not go on here are tried again
 
     @property
     def taken_over(self) -> int:
@@ -423,14 +423,17 @@ class Processes(ProcessPlatform):
         """Prepare a process that begins to run, and the store for it. Returns False if it cannot run here."""
         wants_more = process.options.context_id or process.options.prune
         begins = wants_more and process.status is ProcessStatus.NOT_STARTED and not self._repository.is_stored(process)
-        if begins and not await self._equip(process):
+        try:
+            if begins:
+                await self._factory.equip(process)
+        except Exception as error:
+            self._refuse_to_begin(process, error)
+            await self._save(process)
             return False
         try:
             entered = await self._repository.enter(process)
         except StoreError as error:  # nothing has been done yet, and nobody would know of it later
-            _log.warning("Process %s did not begin: %s", process.id, error)
-            process.settle(Failed(f"It did not begin. Try again later. {error.told}", not_begun=True))
-            self._continue_others(process)
+            self._refuse_to_begin(process, error)
             self._repository.drop(process)
             return False
         if not entered or process.over:
@@ -439,22 +442,15 @@ class Processes(ProcessPlatform):
         process.notify_waiters()
         return entered
 
-    async def _equip(self, process: AgentProcess) -> bool:
-        """Give a process what it begins with besides its inputs. Returns False if that cannot be had."""
-        try:
-            await self._factory.equip(process)
-        except Exception as error:
-            if not isinstance(error, GoalportError):
-                _log.exception("Process %s did not begin.", process.id)
-            words = process.words_for(error)
-            if isinstance(error, StoreError):
-                _log.warning("Process %s did not begin: %s", process.id, error)
-                words = f"Try again later. {error.told}"
-            process.settle(Failed(f"It did not begin. {words}", not_begun=isinstance(error, StoreError)))
-            self._continue_others(process)
-            await self._save(process)
-            return False
-        return True
+    def _refuse_to_begin(self, process: AgentProcess, error: Exception) -> None:
+        """End a process that cannot begin, because the store is away or it lacks what it begins with."""
+        is_away = isinstance(error, StoreError)
+        if is_away or not isinstance(error, GoalportError):
+            trace = None if is_away else error
+            _log.log(WARNING if is_away else ERROR, "Process %s did not begin: %s", process.id, error, exc_info=trace)
+        words = f"Try again later. {error.told}" if isinstance(error, StoreError) else process.words_for(error)
+        process.settle(Failed(f"It did not begin. {words}", not_begun=is_away))
+        self._continue_others(process)
 
     async def _continue_family(self, root: AgentProcess) -> None:
         """Go on with a family that nobody ran, or whose time to wake has come; this program has its lease."""

@@ -71,7 +71,7 @@ class Replicas:
         """The leases of families that are to go on here."""
         self._orphans: Mapping[str, Lease] = {}
         """The leases, by root, of which this program did not know when it looked last."""
-        self._unfit: dict[str, float] = {}
+        self.unfit: dict[str, float] = {}
         """The roots of families that cannot go on here, and perhaps elsewhere; each until when it is not tried."""
 
     def start(self) -> None:
@@ -87,10 +87,6 @@ class Replicas:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-
-    def renew(self) -> None:
-        """Try families again that could not go on here, because a workspace was loaded again."""
-        self._unfit.clear()
 
     async def send(self, process: AgentProcess, command: Command) -> bool:
         """Send a command to the program that runs a family. Returns False if none runs it now: then this one has it.
@@ -159,8 +155,8 @@ class Replicas:
 
     async def _look(self) -> None:
         if self.takes_over:
-            self._unfit = {root: until for root, until in self._unfit.items() if until > time.monotonic()}
-            self._taken += await self._store.due(_BATCH, without=self._unfit)
+            self.unfit = {root: until for root, until in self.unfit.items() if until > time.monotonic()}
+            self._taken += await self._store.due(_BATCH, without=self.unfit)
         while self._taken:
             await self._take_over(self._taken[0])
             self._taken.popleft()
@@ -181,7 +177,7 @@ class Replicas:
         except Exception as error:
             expected = isinstance(error, Unreadable)
             _log.error("Process %s cannot go on here: %s", lease.root, error, exc_info=None if expected else error)
-            self._unfit[lease.root] = time.monotonic() + _LATER
+            self.unfit[lease.root] = time.monotonic() + _LATER
             await self._repository.give_back(lease)
 
     async def _reply(self, message: Message) -> None:

@@ -1,28 +1,406 @@
-"""What the settings of a workspace ask for in a platform: how it chooses, what it forgets, and agents of its own.
+"""What the settings and files of a workspace give to a platform, or what a program passes to it in their place.
 
-Below: settings, and what they configure. Above: the platform.
+That is: models and upstream servers, the store, the index of documents and the references, how processes run, what is
+declared besides agents, and agents of its own. What most workspaces do without is imported when it is needed. Above:
+the platform, which opens and closes what is made here, and commands.
 """
 
+import base64
+import binascii
+import logging
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
-from datetime import timedelta
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from goalport.agents.domain import Agent, Goal, RetryPolicy, UserInput, action, read_agent
-from goalport.base.errors import GoalportError, NothingChosen
+from goalport.base.errors import BadInput, GoalportError, ModelNotReady, NothingChosen, SettingsError, StoreError
 from goalport.base.words import in_json
-from goalport.models.llm import LlmOptions, UserMessage
+from goalport.knowledge.documents import GitHubArchives
+from goalport.knowledge.rag import DocumentIndex
+from goalport.knowledge.references import LlmReference, LlmReferenceProviders, NamedReferences
+from goalport.models.llm import (
+    AssistantMessage,
+    EmbeddingService,
+    Image,
+    LanguageModel,
+    LlmOptions,
+    Models,
+    UserMessage,
+)
+from goalport.runtime.ai import Ai
 from goalport.runtime.autonomy import Autonomy, front_agent, start_objects
 from goalport.runtime.autonomy.autonomy import Platform
 from goalport.runtime.chat import Conversation, chatbot
-from goalport.runtime.platform.erasure import Retention
+from goalport.runtime.platform.replicas import ProcessEngine
 from goalport.runtime.process import SERVICE_TYPES, ActionContext, Budget, ProcessOptions, Verbosity
-from goalport.store import ProcessStore
+from goalport.store import InMemoryProcessStore, ProcessStore
+from goalport.tools import ToolGroup, ToolGroupResolver
+from goalport.tools.groups import Requirement
+from goalport.tools.upstream import McpConfig, read_config
+from goalport.tools.upstream.connection import Sample
+from goalport.tools.upstream.servers import UpstreamServers
+from goalport.tools.upstream.upstream_groups import UpstreamGroups
 from goalport.workspace import Declaration, Workspace
-from goalport.workspace.settings import AutonomySettings, DeclaredSettings, Settings, read_declared
+from goalport.workspace.settings import (
+    AutonomySettings,
+    DeclaredSettings,
+    DocumentsSettings,
+    Settings,
+    environment_of,
+    read_declared,
+)
+
+if TYPE_CHECKING:
+    from mcp_types import CreateMessageRequestParams, CreateMessageResult
+
+_log = logging.getLogger(__name__)
+CONFIG_FILE: Final = "mcp_config.json"
+"""The name of the file of upstream servers in a workspace."""
+REFERENCES_FILE: Final = "references.yml"
+"""The name of the file of references in a workspace."""
+INDEX_FILE: Final = "documents.db"
+"""The name of the file with the documents in a data folder."""
+_DATA: Final = Path(".goalport")
+"""Where pins and tokens are kept when a program does not say."""
+_MOST_TOKENS: Final = 4_096
+"""The most tokens of one reply to a server, however many it asks for."""
+_NO_LIMIT: Final = 10**15
+"""More tokens than any process can use; a number, because options are stored."""
+_MODEL_MEMBERS = ("card", "reply", "stream")
+_EMBEDDING_MEMBERS = ("name", "dimensions", "embed")
+
+
+def models_of(
+    given: Models | LanguageModel | EmbeddingService | Iterable[LanguageModel | EmbeddingService] | None,
+) -> Models:
+    """The catalogue: as given, made of the models and embedding services given, or of what the environment offers.
+
+    Raises `TypeError` for what is no model.
+    """
+    if given is None or isinstance(given, Models):
+        return given or Models()
+    # A class has all that the protocol asks for, and is no model yet.
+    models = [given] if isinstance(given, (LanguageModel, EmbeddingService, type)) else list(given)
+    for each in cast("list[object]", models):
+        if isinstance(each, type) or not isinstance(each, LanguageModel | EmbeddingService):
+            raise TypeError(
+                f"Expected models, but came {each!r}. Names of models belong into the settings:"
+                ' AgentPlatform(models=Models(ModelsSettings(default_llm="…"))).'
+            )
+    return Models(
+        models=[each for each in models if isinstance(each, LanguageModel)],
+        embeddings=[each for each in models if isinstance(each, EmbeddingService)],
+    )
+
+
+def workspace_models(workspace: Workspace, settings: Settings) -> Models:
+    """The catalogue of a workspace: the models of its settings, and those that its modules define."""
+    # A protocol with properties cannot be asked about a class, and values are not asked what they are.
+    values = workspace.values(object)
+    models = [each for each in values if all(hasattr(type(each), name) for name in _MODEL_MEMBERS)]
+    embeddings = [each for each in values if all(hasattr(type(each), name) for name in _EMBEDDING_MEMBERS)]
+    return Models(
+        settings.models,
+        models=cast("list[LanguageModel]", models),
+        embeddings=cast("list[EmbeddingService]", embeddings),
+        environment=environment_of(settings.workspace),
+    )
+
+
+def workspace_store(settings: Settings, *, migrates: bool = True) -> ProcessStore:
+    """The store of a workspace's processes by its settings; `migrates`: one of an earlier version is changed."""
+    if settings.store == "memory":
+        return InMemoryProcessStore(
+            settings.max_processes, seconds=settings.result_seconds, waiting=settings.max_waiting
+        )
+    if settings.store == "sqlite":
+        from goalport.store.sqlite import SqliteProcessStore
+
+        path, synchronous = settings.data_dir / "processes.db", settings.store_synchronous
+        return SqliteProcessStore(path, synchronous=synchronous, migrates=migrates)
+    from goalport.store.postgres.process_store import PostgresProcessStore
+
+    connections, pooler = settings.store_connections, settings.store_pooler
+    return PostgresProcessStore(settings.store, connections=connections, pooler=pooler, migrates=migrates)
+
+
+def workspace_engine(settings: Settings) -> ProcessEngine | None:
+    """What decides by a workspace's settings who runs a process; None: the program that begins it.
+
+    Raises `SettingsError` if it needs another store, or a library that is missing.
+    """
+    if settings.engine == "local":
+        return None
+    if settings.store in {"memory", "sqlite"}:
+        raise SettingsError(
+            f'The engine "dbos" delivers processes that are in a PostgreSQL database; came store = {settings.store!r}.'
+            ' Set store = "postgresql://user:password@host:port/database", or engine = "local".'
+        )
+    from goalport.runtime.platform.dbos_engine import DbosEngine
+
+    return DbosEngine(
+        settings.store,
+        concurrency=settings.engine_concurrency,
+        total_concurrency=settings.engine_total_concurrency,
+        per_minute=settings.engine_per_minute,
+        pooler=settings.store_pooler,
+    )
+
+
+class ExpectedGroups(ToolGroupResolver):
+    """The tool groups for explaining goals before any server is connected: a configured group counts as there."""
+
+    def __init__(self, groups: Iterable[ToolGroup], upstream: UpstreamGroups) -> None:
+        super().__init__(groups, [upstream])
+        self._upstream = upstream
+
+    def unmet(self, requirement: Requirement) -> str | None:
+        return None if self._upstream.expects(requirement.role) else super().unmet(requirement)
+
+
+def upstream_of(given: UpstreamServers | McpConfig | Path | str | None, sample: Sample) -> UpstreamServers:
+    """The upstream servers of a platform: as given, or of a configuration or the file of a path; None: no servers."""
+    match given:
+        case UpstreamServers():
+            found = given
+        case Path() | str():
+            found = UpstreamServers(read_config(Path(given), os.environ), _DATA)
+        case McpConfig() | None:
+            found = UpstreamServers(McpConfig() if given is None else given, _DATA)
+    found.sample = found.sample or sample
+    return found
+
+
+def workspace_upstream(workspace: Workspace, settings: Settings) -> UpstreamServers:
+    """The upstream servers in the `mcp_config.json` of a workspace; `reload` reads the file again."""
+
+    def read() -> McpConfig:
+        return read_config(workspace.root / CONFIG_FILE, environment_of(settings.workspace))
+
+    return UpstreamServers(
+        read(), settings.data_dir, settings.upstream_wait_seconds, read=read, state_keys=settings.state_keys
+    )
+
+
+class Sampling:
+    """Answers upstream servers that request a completion of a model (MCP, `sampling/createMessage`).
+
+    The default model answers, whatever model the server prefers; no tools are offered to it, and the server's messages
+    are sent as they are. The configuration of a server says whether it may make such requests.
+    """
+
+    def __init__(self, ai: Callable[[], Ai], model: Callable[[], str]) -> None:
+        self._ai = ai
+        self._model = model
+
+    async def __call__(self, server: str, request: "CreateMessageRequestParams", /) -> "CreateMessageResult":
+        """The model's reply. Raises `GoalportError` when there is none, or the request is not supported."""
+        from mcp_types import CreateMessageResult, TextContent
+
+        if request.tools:
+            raise BadInput("Models are asked without tools here. Ask without.")
+        limits: dict[str, Any] = {"max_tokens": max(1, min(request.max_tokens, _MOST_TOKENS))}
+        if request.temperature is not None:
+            limits["temperature"] = request.temperature
+        ai = self._ai().with_default_llm().with_llm(**limits).with_id(f"sampling for {server}")
+        if request.system_prompt:
+            ai = ai.with_system_prompt(request.system_prompt)
+        said = await ai.respond([_message(each.role, each.content) for each in request.messages])
+        words = TextContent(type="text", text=said.content)
+        return CreateMessageResult(role="assistant", content=words, model=self._model(), stop_reason="endTurn")
+
+
+def _message(role: str, content: Any) -> UserMessage | AssistantMessage:
+    blocks = cast("list[Any]", content if isinstance(content, list) else [content])
+    texts: list[str] = []
+    images: list[Image] = []
+    for block in blocks:
+        match block.type:
+            case "text":
+                texts.append(block.text)
+            case "image" if role == "user":
+                try:
+                    images.append(Image(block.mime_type, base64.b64decode(block.data, validate=True)))
+                except binascii.Error:
+                    raise BadInput("The data of an image are no base64.") from None
+            case kind:
+                raise BadInput(
+                    f"A model cannot be asked with {kind} from {role} here. Send texts, or images of the user."
+                )
+    text = "\n\n".join(texts)
+    return UserMessage(text, tuple(images)) if role == "user" else AssistantMessage(text)
+
+
+class DocumentsOfPlatform:
+    """The index of documents of a platform: the one that a program gave, or one that is made when it is first used."""
+
+    def __init__(self, given: DocumentIndex | None, make: Callable[[], DocumentIndex]) -> None:
+        self.make = make
+        """Makes the index if none was given. It is called once, in any thread."""
+        self._given, self._made = given, None
+        self._lock = Lock()
+
+    @property
+    def index(self) -> DocumentIndex:
+        """The index. Raises what making it raises."""
+        if self._given is not None:
+            return self._given
+        with self._lock:
+            self._made = self._made or self.make()
+            return self._made
+
+    def as_service(self, kind: type) -> DocumentIndex | None:
+        """The index, if it is of that type; a type of another room than `rag` does not make it."""
+        if not kind.__module__.startswith("goalport.knowledge.rag."):
+            return None
+        return self.index if isinstance(self.index, kind) else None
+
+    async def close(self) -> None:
+        """Close the index, unless it was given."""
+        if self._made is not None:
+            await self._made.close()
+
+
+def document_index(models: Models, settings: Settings | None = None, file: Path | None = None) -> DocumentIndex:
+    """The index of documents that the settings of a workspace name, or the one in a file; without both, in memory.
+
+    An embedding model that is not ready is a warning: words are searched then. Nothing is opened before it is used.
+    """
+    chosen = settings.documents if settings else DocumentsSettings()
+    embeddings: EmbeddingService | None = None
+    try:
+        if chosen.embedding_model or models.default_embedding:
+            embeddings = _embedding(models, chosen.embedding_model)
+    except ModelNotReady as error:
+        _log.warning("Documents are stored and searched by words alone, without vectors. %s", error)
+    if file is None and chosen.store != "sqlite":
+        from goalport.knowledge.rag import PostgresDocumentStore
+
+        connections, pooler = chosen.connections, chosen.pooler
+        return PostgresDocumentStore(
+            chosen.store, embeddings=embeddings, on_other_model="text", connections=connections, pooler=pooler
+        )
+    from goalport.knowledge.rag import SqliteDocumentStore
+
+    return SqliteDocumentStore(
+        file or (settings and index_file(settings)), embeddings=embeddings, on_other_model="text"
+    )
+
+
+def index_file(settings: Settings) -> Path | None:
+    """The file with the documents of a workspace; None: they are in a database."""
+    return settings.data_dir / INDEX_FILE if settings.documents.store == "sqlite" else None
+
+
+def document_problems(models: Models, settings: Settings) -> list[str]:
+    """What is missing for what the settings say about documents, a sentence each. No database is asked."""
+    chosen, problems = settings.documents, list[str]()
+    try:
+        if chosen.embedding_model:
+            _embedding(models, chosen.embedding_model)
+    except ModelNotReady as error:
+        problems.append(f"[documents] embedding_model: {error}")
+    if chosen.store != "sqlite":
+        from goalport.knowledge.rag import PostgresDocumentStore
+
+        try:
+            PostgresDocumentStore(chosen.store)
+        except StoreError as error:
+            problems.append(f"[documents] store: {error}")
+    return problems
+
+
+def _embedding(models: Models, name: str) -> EmbeddingService:
+    """The embedding service, if it and what works with its vectors are there. Raises `ModelNotReady`."""
+    from goalport.knowledge.rag.vectors import require_numpy
+
+    require_numpy()
+    return models.embedding(name)
+
+
+def workspace_references(documents: DocumentsOfPlatform, settings: Settings, workspace: Workspace) -> NamedReferences:
+    """The references in the `references.yml` of a workspace, and what is wrong with it; none where there is no file.
+
+    What is fetched or trusted is kept in the data folder. Documents that are published say in prompts too where clients
+    can read them, so that answers can cite these places.
+    """
+    file = workspace.root / REFERENCES_FILE
+    if not file.exists():
+        return NamedReferences()
+    from goalport.knowledge.rag import ToolishRag
+
+    archives = GitHubArchives(settings.data_dir / "github")
+    types = _PlatformReferences(documents, archives, settings.data_dir, file.parent)
+    by_name: dict[str, Callable[..., LlmReference]] = {
+        "Documents": types.documents,
+        "LocalSkills": types.local_skills,
+        "GitHubSkills": types.git_hub_skills,
+        "ProjectSkills": types.project_skills,
+    }
+    read = LlmReferenceProviders(archives=archives, types=by_name).read(file)
+    citing = {each.name: each.citing_resources() for each in read.published if isinstance(each, ToolishRag)}
+    published = tuple(citing.get(each.name, each) for each in read.published)
+    return replace(read, references={**read.references, **citing}, published=published)
+
+
+Count = Annotated[int, Field(ge=0, le=100)]
+
+
+@dataclass(frozen=True, slots=True)
+class _PlatformReferences:
+    """Makes the references that know the platform; the parameters of its methods are the properties of an entry."""
+
+    platform: DocumentsOfPlatform
+    archives: GitHubArchives
+    data: Path
+    folder: Path
+    """Where relative paths begin."""
+
+    def documents(
+        self, name: str, description: str, goal: str = "", under: str = "", eager_search: Count = 0
+    ) -> LlmReference:
+        """The documents of the platform; `under`: only those in a folder, or whose URIs begin so."""
+        from goalport.knowledge.rag import ToolishRag, UriPrefix
+        from goalport.knowledge.rag.ingestion import absolute
+
+        prefix = under
+        if under and "://" not in under:  # a file has one URI
+            place = absolute(self.folder / under)
+            prefix = f"{place.as_uri()}/" if place.is_dir() else place.as_uri()
+        only = UriPrefix(prefix) if under else None
+        return ToolishRag(name, description, self.platform.index, goal, filter=only, eager_search=eager_search)
+
+    def local_skills(self, name: str, description: str, path: str, choose: Count = 0) -> LlmReference:
+        """The skill in a folder, or the skills in the folders of a folder."""
+        from goalport.knowledge.skills import Skills
+        from goalport.knowledge.skills.skill import SKILL_FILE
+
+        place, skills = self.folder / path, Skills(name, description).choosing(choose)
+        is_one = (place / SKILL_FILE).is_file()
+        return skills.with_local_skill(place) if is_one else skills.with_local_skills(place)
+
+    def git_hub_skills(
+        self, name: str, description: str, url: str, expected: str = "", choose: Count = 0
+    ) -> LlmReference:
+        """The skills of a repository."""
+        from goalport.knowledge.skills import Skills
+
+        skills = Skills(name, description, self.archives).choosing(choose)
+        return skills.with_github_url(url, expected=expected)
+
+    def project_skills(self, name: str, description: str, path: str = "") -> LlmReference:
+        """The skills that a project brings, as far as they are trusted."""
+        from goalport.knowledge.skills import Skills, SkillTrust
+        from goalport.knowledge.skills.skill import TRUST_FILE
+
+        trust = SkillTrust(self.data / TRUST_FILE)
+        return Skills(name, description).with_project_skills(self.folder / path, trust)
 
 
 def declared_settings(settings: Settings, workspace: Workspace) -> DeclaredSettings:
@@ -37,8 +415,6 @@ def declared_settings(settings: Settings, workspace: Workspace) -> DeclaredSetti
     return replace(found, problems=(*problems, *found.problems))
 
 
-_NO_LIMIT = 10**15
-"""More tokens than any process can use; a number, because options are stored."""
 _METHODS = {
     "listener": ("on_event",),
     "guard": ("check_input", "check_output"),
@@ -88,12 +464,6 @@ def process_options(settings: Settings) -> ProcessOptions:
     budget = Budget(cost=said.pop("cost") or math.inf, tokens=said.pop("tokens") or _NO_LIMIT, actions=actions)
     verbosity = Verbosity(**{name: said.pop(name) for name in ("debug", *(each for each in said if "show" in each))})
     return ProcessOptions(budget=budget, deadline=said.pop("seconds") or None, verbosity=verbosity, **said)
-
-
-def workspace_retention(store: ProcessStore, settings: Settings) -> Retention:
-    """What is dropped from the store with time."""
-    age = timedelta(days=settings.retention_days) if settings.retention_days else None
-    return Retention(store, age, settings.retention_count or None)
 
 
 def workspace_own_agents(settings: Settings, autonomy: Autonomy) -> Iterator[object]:

@@ -54,73 +54,52 @@ def agent_tool(
         kind = kind or _result_type(source)
         starts = (takes,) if takes else _starting_types(source, kind)
     chosen = name or snake(source.name)
-    inputs = _Inputs.of(f"The tool {chosen!r}", starts)
-    handler = _AgentHandler(agent, source.name, kind, inputs)
-    return Tool(chosen, description or source.description, inputs.schema, handler, timed=False, in_process=True)
+    schema, read = _inputs(f"The tool {chosen!r}", starts)
 
-
-@dataclass(frozen=True, slots=True)
-class _Inputs:
-    """The parameters of the tool: the fields of one object, or objects by name."""
-
-    schema: Mapping[str, object]
-    read: Callable[[Mapping[str, object]], Sequence[object]]
-
-    @classmethod
-    def of(cls, where: str, starts: Sequence[object]) -> "_Inputs":
-        if len(starts) == 1:
-            adapter: TypeAdapter[object] = TypeAdapter(cast("Any", starts[0]))
-            schema = output_schema(adapter, starts[0], None)
-            if schema.get("type") == "object":
-
-                def read_one(arguments: Mapping[str, object]) -> Sequence[object]:
-                    try:
-                        return [Typed(adapter.validate_python(dict(arguments)), starts[0])]
-                    except ValidationError as error:
-                        raise BadInput(corrections(validation_problems(error, arguments))) from None
-
-                plain = {key: value for key, value in schema.items() if key != "title"}
-                return cls({"additionalProperties": False} | plain, read_one)
-        kinds = {snake(type_label(each)): each for each in starts}
-        named = listed_arguments(where, [Parameter(*each) for each in kinds.items()])
-
-        def read(arguments: Mapping[str, object]) -> Sequence[object]:
-            return [Typed(value, kinds[name]) for name, value in named.bind(arguments)[1].items()]
-
-        return cls(named.schema({}), read)
-
-
-@dataclass(frozen=True, slots=True)
-class _AgentHandler:
-    """The handler of a tool that runs an agent."""
-
-    agent: object
-    name: str
-    kind: type
-    inputs: _Inputs
-
-    async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
-        inputs = self.inputs.read(arguments)
-        context = _own_context()
-        if context is None:
+    async def run(arguments: Mapping[str, object]) -> ToolResult:
+        inputs = read(arguments)
+        try:
+            context = ActionContext.current()
+        except GoalportError:
+            context = None
+        if context is None or AgentProcess.current() not in (None, context.process):  # or one of a parent process
             return ToolResult.of_error(
-                f"The agent {self.name!r} runs as part of an action, and was called outside of one. "
+                f"The agent {source.name!r} runs as part of an action, and was called outside of one. "
                 "Offer it to a model in an action: `ai.with_tools(…)`."
             )
         try:
-            found: object = await context.as_sub_process(cast("type[object]", self.kind), self.agent, *inputs)
+            found: object = await context.as_sub_process(cast("type[object]", kind), agent, *inputs)
         except ProcessEnded as ended:
-            return ToolResult.of_error(f"The agent {self.name!r} came to no result: {ended.reason}")
+            return ToolResult.of_error(f"The agent {source.name!r} came to no result: {ended.reason}")
         return ToolResult.of(found)
 
+    return Tool(chosen, description or source.description, schema, run, timed=False, in_process=True)
 
-def _own_context() -> ActionContext | None:
-    """The context of the running action; None outside of actions, and if the action is one of a parent process."""
-    try:
-        context = ActionContext.current()
-    except GoalportError:
-        return None
-    return context if AgentProcess.current() in (None, context.process) else None
+
+def _inputs(
+    where: str, starts: Sequence[object]
+) -> tuple[Mapping[str, object], Callable[[Mapping[str, object]], Sequence[object]]]:
+    """The parameters of the tool, and what reads them: the fields of one object, or objects by name."""
+    if len(starts) == 1:
+        adapter: TypeAdapter[object] = TypeAdapter(cast("Any", starts[0]))
+        schema = output_schema(adapter, starts[0], None)
+        if schema.get("type") == "object":
+
+            def read_one(arguments: Mapping[str, object]) -> Sequence[object]:
+                try:
+                    return [Typed(adapter.validate_python(dict(arguments)), starts[0])]
+                except ValidationError as error:
+                    raise BadInput(corrections(validation_problems(error, arguments))) from None
+
+            plain = {key: value for key, value in schema.items() if key != "title"}
+            return {"additionalProperties": False} | plain, read_one
+    kinds = {snake(type_label(each)): each for each in starts}
+    named = listed_arguments(where, [Parameter(*each) for each in kinds.items()])
+
+    def read(arguments: Mapping[str, object]) -> Sequence[object]:
+        return [Typed(value, kinds[name]) for name, value in named.bind(arguments)[1].items()]
+
+    return named.schema({}), read
 
 
 def _result_type(agent: Agent) -> type:
@@ -197,20 +176,14 @@ class _AwaitingHandler:
             return ToolResult.of_error(
                 f"The tool {self.tool.name!r} may have to ask a person, and nobody can be asked here."
             )
-        answer = await self._answer(arguments, context)
-        # An earlier run of the action may have put the answer on the blackboard.
-        if answer is not None and not any(each is answer for each in context.blackboard.history):
-            context.add(answer)
-        return await self.tool.call(arguments)
-
-    async def _answer(self, arguments: Mapping[str, object], context: ActionContext) -> object | None:
-        """The answer of a person; None when nobody had to be asked. Raises `Parked` while there is no answer."""
         name = context.names.next("await")
-        if asked := context.journal.questions.get(name):
-            return await context.asked(name, asked.wait)
-        wait = await context.call(partial(self.decider, arguments, context))
-        if wait is None:
-            return None
-        if not isinstance(wait, WaitFor):
-            raise TypeError(f"Expected the question to be a WaitFor, or None, but got {wait!r}.")
-        return await context.asked(name, cast("WaitFor[Any]", wait))
+        asked = context.journal.questions.get(name)
+        wait = await context.call(partial(self.decider, arguments, context)) if asked is None else asked.wait
+        if wait is not None:
+            if not isinstance(wait, WaitFor):
+                raise TypeError(f"Expected the question to be a WaitFor, or None, but got {wait!r}.")
+            answer: object = await context.asked(name, cast("WaitFor[Any]", wait))
+            # An earlier run of the action may have put the answer on the blackboard.
+            if not any(each is answer for each in context.blackboard.history):
+                context.add(answer)
+        return await self.tool.call(arguments)

@@ -46,7 +46,7 @@ class Context:
         self.kept = kept
         """What the store kept of it when it was found or saved; None: nothing."""
         self._items: Sequence[Item] = items
-        self._changes: list[Item] = []
+        self.changes: list[Item] = []
         """What was added and bound since then."""
 
     @property
@@ -70,8 +70,7 @@ class Context:
         """Store an object under a name, in place of the earlier object of that name."""
         self._change(name, value)
 
-    def __setitem__(self, name: str, value: object) -> None:
-        self.bind(name, value)
+    __setitem__ = bind
 
     def __getitem__(self, name: str) -> Any:
         """The object bound to a name. Raises `UnknownName`."""
@@ -82,12 +81,12 @@ class Context:
     def _change(self, name: str | None, value: object) -> None:
         if value is None:
             raise ValueError(f"Expected an object for context {self.id!r}, but got None. Leave out what is not there.")
-        self._changes.append((name, value))
+        self.changes.append((name, value))
 
     @property
     def items(self) -> Sequence[Item]:
         """All objects as they were given, see `Typed`: those with names first, then the others."""
-        return _in_order([*self._items, *self._changes])
+        return _in_order([*self._items, *self.changes])
 
     @property
     def names(self) -> Mapping[str, object]:
@@ -116,25 +115,20 @@ class Context:
             elif identity not in bound:
                 blackboard.add(value)
 
-    @property
-    def changes(self) -> int:
-        """How many times something was added or bound since it was found or saved."""
-        return len(self._changes)
-
     def saved(self, kept: object, changes: int) -> None:
         """Note that the store keeps it with the first `changes`, as the value `kept`."""
-        self._items = _in_order([*self._items, *self._changes[:changes]])
-        del self._changes[:changes]
+        self._items = _in_order([*self._items, *self.changes[:changes]])
+        del self.changes[:changes]
         self.kept = kept
 
     def follow(self, newer: "Context") -> None:
         """Hold what others have made of it, and the changes on top of that."""
         known = {id(Typed.value_of(value)) for _, value in self._items}
         self._items, self.kept = newer.items, newer.kept
-        for place, (name, value) in enumerate(self._changes):
+        for place, (name, value) in enumerate(self.changes):
             if id(Typed.value_of(value)) in known:  # it is no other object now than the one that was read again
                 again = (each for _, each in self._items if Typed.value_of(each) == Typed.value_of(value))
-                self._changes[place] = name, next(again, value)
+                self.changes[place] = name, next(again, value)
 
 
 def _in_order(items: Sequence[Item]) -> Sequence[Item]:
@@ -165,7 +159,7 @@ class StoredContexts:
     """Keeps contexts in the store of the platform.
 
     They are there as long as the store, until they are deleted. Parameters: `codec` gives what writes and reads the
-    values of one owner, where the store outlives the program.
+    values of one owner, where the store outlives the program: of a context, as the id of no process is.
     """
 
     def __init__(self, store: ProcessStore, codec: Callable[[str], Codec]) -> None:
@@ -187,7 +181,7 @@ class StoredContexts:
         name, that of the later save counts. Raises `Unstorable` for what cannot be written, and `StoreError`.
         """
         while True:
-            value, changes = self._written(context), context.changes
+            value, changes = self._written(context), len(context.changes)
             if await self._store.save_context(context.key, value, instead_of=context.kept):
                 context.saved(value, changes)
                 return
@@ -220,7 +214,7 @@ class StoredContexts:
     def _written(self, context: Context) -> object:
         if not self._store.durable:
             return context.items
-        codec, written = self._codec(_owner(context.key)), list[Json]()
+        codec, written = self._codec(f"context {context.key}"), list[Json]()
         for number, (name, value) in enumerate(context.items):
             kind = value.kind if isinstance(value, Typed) else None
             try:
@@ -233,13 +227,8 @@ class StoredContexts:
     def _read(self, key: str, kept: object) -> Sequence[Item]:
         if not self._store.durable:
             return cast("Sequence[Item]", kept)
-        codec, items = self._codec(_owner(key)), list[Item]()
+        codec, items = self._codec(f"context {key}"), list[Item]()
         for number, (name, data, declared) in enumerate(cast("list[tuple[str | None, Json, Json]]", kept)):
             value, kind = codec.decode(data, number), codec.decode(declared)
             items.append((name, value if kind is None else Typed(value, kind)))
         return items
-
-
-def _owner(key: str) -> str:
-    """What has the secrets of a context; the id of no process is like it."""
-    return f"context {key}"

@@ -7,7 +7,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
-from functools import cache, partial
+from functools import cache
 from logging import getLogger
 
 from goalport.base.events import Event, EventListener, ObjectBound
@@ -56,8 +56,20 @@ class Listeners:
         return False
 
     def on_event(self, event: Event, /) -> None:
-        if self._listeners:
-            self.on_loop(partial(self._notify, _without_secrets(event)))
+        if not self._listeners:
+            return
+        texts = ((name, getattr(event, name)) for name in _text_fields(type(event)))
+        changed = {name: safe for name, text in texts if isinstance(text, str) and (safe := hide_known(text)) != text}
+        told = replace(event, **changed) if changed else event
+
+        def tell() -> None:
+            for listener in tuple(self._listeners.values()):
+                try:
+                    listener.on_event(told)
+                except Exception:
+                    _log.exception("A listener failed on %r; the process goes on.", told)
+
+        self.on_loop(tell)
 
     def on_loop(self, function: Callable[[], None]) -> None:
         """Call a function on the event loop: at once if called there or if the loop is closed, else soon."""
@@ -75,13 +87,6 @@ class Listeners:
 
         return bound
 
-    def _notify(self, event: Event) -> None:
-        for listener in tuple(self._listeners.values()):
-            try:
-                listener.on_event(event)
-            except Exception:
-                _log.exception("A listener failed on %r; the process goes on.", event)
-
 
 class Alarm:
     """A listener that calls a function at each event, whatever it is."""
@@ -96,9 +101,3 @@ class Alarm:
 @cache
 def _text_fields(kind: type[Event]) -> tuple[str, ...]:
     return tuple(each.name for each in fields(kind) if each.name in _TEXT_FIELDS)
-
-
-def _without_secrets(event: Event) -> Event:
-    texts = ((name, getattr(event, name)) for name in _text_fields(type(event)))
-    changed = {name: safe for name, text in texts if isinstance(text, str) and (safe := hide_known(text)) != text}
-    return replace(event, **changed) if changed else event

@@ -98,16 +98,15 @@ class Goap:
 
     async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | Outcome:
         found = process.scope.answer(problem, plan)
-        return self._nothing_left(process, problem, found) if isinstance(found, NoPlan) else found
-
-    def steps(self, process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
-        return next_steps(process, found, actual, at_once=process.options.concurrent)
-
-    def _nothing_left(self, process: AgentProcess, problem: Problem, found: NoPlan) -> Outcome:
+        if not isinstance(found, NoPlan):
+            return found
         if not problem.goals:
             fix = f"Give it one, or run it with planner={PlannerType.written(goals=0)}."
             return Failed(f"{process.agent.name} has no goal to plan for. {fix}")
         return failed(process) or stuck(process, explain(problem, found))
+
+    def steps(self, process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
+        return next_steps(process, found, actual, at_once=process.options.concurrent)
 
 
 class Utility:
@@ -122,12 +121,8 @@ class Utility:
 
     async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | Outcome:
         found = process.scope.answer(problem, best_step)
-        return self._nothing_left(process, problem) if isinstance(found, NoPlan) else found
-
-    def steps(self, process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
-        return next_steps(process, found, actual, at_once=False)
-
-    def _nothing_left(self, process: AgentProcess, problem: Problem) -> Outcome:
+        if not isinstance(found, NoPlan):
+            return found
         if process.pending:
             return Waiting(process.open_questions)
         ran = dict.fromkeys(each.action for each in process.turn_history if each.status == "succeeded")
@@ -137,6 +132,9 @@ class Utility:
         answered = process.options.turns and history and history[-1].status == "succeeded"
         failure = None if answered else failed(process)
         return failure or Stuck(f"{declined_actions(process)}{done}: {idleness(problem)}.")
+
+    def steps(self, process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
+        return next_steps(process, found, actual, at_once=False)
 
 
 def next_steps(process: AgentProcess, found: Plan, actual: WorldState, *, at_once: bool) -> list[Operator]:
@@ -281,8 +279,15 @@ class Supervisor:
             return _together(begun, problem)
         if not choices or not set(process.goals) - process.progress.left_out.keys():
             return failed(process) or Stuck(f"{declined_actions(process)}No action can run: {idleness(problem)}.")
-        last = _last(process, choices)
-        return await _decide(process, problem, choices) if last is None else _together([last], problem)
+        # The action of the goal runs if there is nothing left to decide: what it is made of is there, or nothing else
+        # can run. One that needs only what was there from the beginning the model has to choose: it knows when enough
+        # was done.
+        last = next((each for each in choices if each.goal is not None), None)
+        if last is not None and len(process.goals) == 1 and not last.missing:
+            made = any(_is_made(process, each, last.action) for each in last.action.inputs if each.required)
+            if made or len(choices) == 1:
+                return _together([last], problem)
+        return await _decide(process, problem, choices)
 
     def steps(self, process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
         return list(found.steps)
@@ -338,19 +343,6 @@ def _is_made(process: AgentProcess, needed: Input, by_others_than: Action) -> bo
     fact = _fact(needed)
     operators = (each for each in process.scope.system.operators if each.action != by_others_than.name)
     return any(each.effects.get(fact, False) for each in operators)
-
-
-def _last(process: AgentProcess, choices: Sequence[_Choice]) -> _Choice | None:
-    """The action of the goal, if there is nothing left to decide: what it is made of is there, or nothing else can run.
-
-    An action that needs only what was there from the beginning has to be chosen: the model knows when enough was done.
-    """
-    goals = [each for each in choices if each.goal is not None]
-    if len(process.goals) != 1 or not goals or goals[0].missing:
-        return None
-    action = goals[0].action
-    made = any(_is_made(process, each, action) for each in action.inputs if each.required)
-    return goals[0] if made or len(choices) == 1 else None
 
 
 def _together(choices: Sequence[_Choice], problem: Problem) -> Plan:
@@ -442,11 +434,6 @@ def _tool(choice: _Choice, name: str, calls: list[_Call]) -> Tool:
         else Parameter(each, wanted.type, f"{type_name(wanted.type)}, or else what is there.", required=False)
         for each, wanted in inputs.items()
     ]
-    made = Tool.of(note, name=name, description=_description(choice), parameters=parameters)
-    return replace(made, return_direct=True)
-
-
-def _description(choice: _Choice) -> str:
     action, kind = choice.action, choice.action.outputs.type
     there = len([each for each in action.inputs if each.required]) - len(choice.missing)
     ready = "All that it needs is there." if not choice.missing else f"{there} of its inputs are there already."
@@ -456,7 +443,9 @@ def _description(choice: _Choice) -> str:
         schema = _schema(kind)
         shown = "." if schema is None else f": {excerpt(in_json(schema), _SHOWN_SCHEMA)}"
         gives = f"It gives {type_name(kind)}{shown}"
-    return f"{action.description}\n\n{ready}{ends} {gives}".strip()
+    description = f"{action.description}\n\n{ready}{ends} {gives}".strip()
+    made = Tool.of(note, name=name, description=description, parameters=parameters)
+    return replace(made, return_direct=True)
 
 
 @lru_cache(maxsize=256)

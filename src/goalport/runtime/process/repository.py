@@ -55,6 +55,7 @@ class AgentProcessRepository:
     def __init__(self, store: ProcessStore, definitions: Definitions, seals: Seals | None = None) -> None:
         self.store = store
         self.family_records = FamilyRecords(definitions, seals, durable=store.durable)
+        self.is_stored = self.family_records.stored
         self._held: dict[str, AgentProcess] = {}
         """The processes that run, and those of which the records do not say everything."""
         self._known: WeakValueDictionary[str, AgentProcess] = WeakValueDictionary()
@@ -66,7 +67,7 @@ class AgentProcessRepository:
         self._leases: dict[str, Lease] = {}
         """The leases of this program, by the id of the root."""
         self._unsaved = UnsavedFamilies(store)
-        self.events = EventLogs(store, self._holds)
+        self.events = EventLogs(store, self.has)
         store.attach(self._is_watched)
 
     def _is_watched(self, root_id: str) -> bool:
@@ -79,10 +80,6 @@ class AgentProcessRepository:
         if not process.options.ephemeral:
             self._held[process.id] = self._known[process.id] = process
 
-    def is_stored(self, process: AgentProcess) -> bool:
-        """Whether the store has records of a process that lives in this program."""
-        return self.family_records.stored(process)
-
     def may_be_stored(self, process: AgentProcess) -> bool:
         """Whether the store has records of the family of a process, as far as this program knows."""
         return process.root in self._doubtful or self.is_stored(process.root)
@@ -93,11 +90,11 @@ class AgentProcessRepository:
         self._known.pop(process.id, None)
 
     def has(self, process: AgentProcess) -> bool:
-        """Whether this program may run and change a process without asking the store first."""
-        return self._holds(process.root)
+        """Whether this program may run and change a process without asking the store first.
 
-    def _holds(self, root: AgentProcess) -> bool:
-        """Whether this program has the lease of a family, or made it and has stored nothing of it yet."""
+        It may if it has the lease of the family, or made it and has stored nothing of it yet.
+        """
+        root = process.root
         return root.id in self._leases or not self.is_stored(root)
 
     async def enter(self, process: AgentProcess) -> bool:
@@ -367,8 +364,12 @@ class AgentProcessRepository:
     async def find(self, process_id: str) -> AgentProcess | None:
         """The process of that id; None if it is unknown or was dropped."""
         known = self.live(process_id)
-        if known is not None and await self._is_current(known):
-            return known
+        if known is not None:
+            root = known.root
+            if root.id in self._leases or (known.id in self._held and not self.is_stored(root)):
+                return known
+            if root.version is not None and (await self.store.versions([root.id])).get(root.id) == root.version:
+                return known
         if not ID.fullmatch(process_id):
             return None
         stored, version = await self.store.family(process_id)
@@ -380,12 +381,6 @@ class AgentProcessRepository:
             if root.id in self._leases or (root.version is not None and root.version >= version):
                 return known
         return self._read(stored, version).get(process_id)
-
-    async def _is_current(self, process: AgentProcess) -> bool:
-        root = process.root
-        if root.id in self._leases or (process.id in self._held and not self.is_stored(root)):
-            return True
-        return root.version is not None and (await self.store.versions([root.id])).get(root.id) == root.version
 
     async def refresh(self, process: AgentProcess) -> None:
         """Read a family again that another program runs."""

@@ -18,7 +18,7 @@ from goalport.agents.blackboard import Typed
 from goalport.agents.domain import FRAMEWORK_FIELDS, UserInput
 from goalport.base.errors import BadInput, DeclarationError
 from goalport.base.words import corrections, field_path, offer, type_label, type_name, validation_problems
-from goalport.runtime.platform.tool_agents import ToolCall
+from goalport.runtime.platform.deployments import ToolCall
 from goalport.server.publish.portability import DEFINITIONS, Schema, is_object, mapped, portable, snake_identifier
 from goalport.tools import Tool
 from goalport.tools.schemas import UNREADABLE, LabelledSchema, PlainSchema, holds_secret, why_not_json, without_fields

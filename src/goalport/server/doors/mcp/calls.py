@@ -21,8 +21,8 @@ from goalport.base.errors import AlreadyAnswered, BadInput, HandedOver, StoreErr
 from goalport.base.words import first_line
 from goalport.models.llm import UserMessage
 from goalport.runtime.chat import Turn
+from goalport.runtime.platform.deployments import KEEPER, KeptResult
 from goalport.runtime.platform.runs import IDEMPOTENCY_KEY, IdempotentCall
-from goalport.runtime.platform.tool_agents import KEEPER, KeptResult
 from goalport.runtime.process import AgentProcess, Completed, Failed, ProcessStatus, Question, Stuck, Terminated
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.elicitation import Round, answer_when_settled, asks_client, call_asking, earlier_round
