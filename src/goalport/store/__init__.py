@@ -1,15 +1,17 @@
 """Keeping processes: their records, the protocol of a store, and the store in memory."""
 
 from goalport.store.codec import Codec, Seal, Sealed, Seals, StoredTypes, decoded, encoded
-from goalport.store.conversations import ConversationRecord, ConversationStore, MessageRecord
 from goalport.store.export import LeftOut, exported, imported
 from goalport.store.layouts import OPEN, closed
 from goalport.store.memory import InMemoryProcessStore
 from goalport.store.records import (
+    ConversationRecord,
+    ConversationStore,
     EventRecord,
     JournalRecord,
     Lease,
     Message,
+    MessageRecord,
     ObjectRecord,
     ProcessRecord,
     ProcessStore,

@@ -20,16 +20,22 @@ from typing import Final, NamedTuple, Self
 from goalport.base.caller import Caller
 from goalport.base.errors import LeaseHeld, LeaseLost, StoreError
 from goalport.store import statements as the
-from goalport.store.conversations import ConversationStore
 from goalport.store.database_conversations import DatabaseConversations
 from goalport.store.operations import Database, ObservedDatabase, Operation, Values, deletes, reads, writes
-from goalport.store.records import EventRecord, Lease, Message, ProcessRecord, Runner, StoredProcess
+from goalport.store.records import (
+    ConversationStore,
+    EventRecord,
+    Lease,
+    Message,
+    ProcessRecord,
+    Runner,
+    StoredProcess,
+)
 from goalport.store.rows import (
     ProcessRows,
     Row,
     comparable_text,
     event_records,
-    event_row,
     json_text,
     microseconds,
     process_record,
@@ -47,8 +53,6 @@ _PROBE: Final = "goalport: can this be written?"
 _PROBE_BYTES: Final = 65_536
 """As much as a process with a few results, since a full disk may still have room for a row."""
 _DAY: Final = timedelta(days=1)
-_FIRST_LEASE: Final = {"lease_token": 1, "version": 1}
-_NO_LEASE: Final = {"lease_token": 0, "version": 0, "lease_owner": None, "wake_at": None}
 
 
 class DatabaseProcessStore:
@@ -71,21 +75,19 @@ class DatabaseProcessStore:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    @writes
-    def _open(self) -> Operation[None]:
-        yield from ()
-
     async def close(self) -> None:
         """Give all leases back, commit what was saved, and close the database. A store that is closed stays closed."""
         if self._has_heartbeat:
             self._has_heartbeat = False
             with suppress(StoreError):  # the others notice when nothing is heard of this program any more
-                await self._leave()
+                await self._open(leaves=True)
         await self.database.close()
 
     @writes
-    def _leave(self) -> Operation[None]:
-        yield the.REAPED, {"id": self._program.id}
+    def _open(self, *, leaves: bool = False) -> Operation[None]:
+        """Open the database; a program that leaves it gives all leases back."""
+        if leaves:
+            yield the.REAPED, {"id": self._program.id}
 
     def attach(self, watched: Callable[[str], bool], /) -> None:
         """Nothing: there is room for every process."""
@@ -111,48 +113,48 @@ class DatabaseProcessStore:
             "lease_owner": None if release else self._program.id,
             "wake_at": None if wake_at is None else microseconds(wake_at),
         }
-        save = partial(self._save, [rows_of(each) for each in changes], lease, hold, event_row(events))
-        return await self.database.write(save, patient=not lease.token and not any(map(_asked_for, changes)))
+        row = {"number": events[-1].number, "value": json_text(events)} if events else None
+        save = partial(self._save, [rows_of(each) for each in changes], lease, hold, row)
+        # Nobody waits for a new process that has ended, and whose caller has its result, or for the records of it.
+        final = all(each.process.final and not each.process.long for each in changes)
+        return await self.database.write(save, patient=not lease.token and final)
 
     def _save(
         self, changes: Sequence[ProcessRows], lease: Lease, hold: Values, events: Values | None
     ) -> Operation[Lease]:
         root = next((each for each in changes if each.process["id"] == lease.root), None)
-        if lease.token or root is None:
-            saved, number = yield from self._fenced(lease, root, hold)
-        else:
-            saved, number = yield from self._made(lease, root, hold)
+        rows: Sequence[Row] = ()
+        saved = lease
+        if not lease.token and root is not None:
+            rows = yield the.MADE, {**root.process, "lease_token": 1, "version": 1, **hold}
+            saved = Lease(lease.root, 1, 1)
+            if not rows:
+                # It was saved before, and this program was not told. Whoever took it since has raised the token.
+                owners = yield the.OWNER, {"id": lease.root}
+                if any(each["lease_owner"] not in {None, self._program.id} for each in owners):
+                    raise LeaseLost(lease.root)
+        if not rows:
+            fence = {"root": lease.root, "token": saved.token, **hold}
+            if root is None:
+                rows = yield the.LEASE, fence
+            else:
+                row = {**root.process, **fence}
+                rows = (yield the.SAME, row) or (yield the.SAVED, row)
+            if not rows:
+                raise LeaseLost(lease.root)
+            saved = Lease(lease.root, saved.token, rows[0]["version"])
+        number = rows[0]["number"]
         if root is not None:
             yield from _parts(root, number)
         if events:
             yield the.EVENTS_SAVED, {**events, "process": number}
+        no_lease = {"lease_token": 0, "version": 0, "lease_owner": None, "wake_at": None}
         for each in changes:
             if each is not root:
-                row = {**each.process, **_NO_LEASE, "member": each.process["id"]}
+                row = {**each.process, **no_lease, "member": each.process["id"]}
                 rows = (yield the.SAME_MEMBER, row) or (yield the.MEMBER, row)
                 yield from _parts(each, rows[0]["number"])
         return saved
-
-    def _fenced(self, lease: Lease, root: ProcessRows | None, hold: Values) -> Operation[tuple[Lease, int]]:
-        fence = {"root": lease.root, "token": lease.token, **hold}
-        if root is None:
-            rows = yield the.LEASE, fence
-        else:
-            row = {**root.process, **fence}
-            rows = (yield the.SAME, row) or (yield the.SAVED, row)
-        if not rows:
-            raise LeaseLost(lease.root)
-        return Lease(lease.root, lease.token, rows[0]["version"]), rows[0]["number"]
-
-    def _made(self, lease: Lease, root: ProcessRows, hold: Values) -> Operation[tuple[Lease, int]]:
-        rows = yield the.MADE, {**root.process, **_FIRST_LEASE, **hold}
-        if rows:
-            return Lease(lease.root, 1, 1), rows[0]["number"]
-        # It was saved before, and this program was not told. Whoever took it since has raised the token.
-        rows = yield the.OWNER, {"id": lease.root}
-        if any(each["lease_owner"] not in {None, self._program.id} for each in rows):
-            raise LeaseLost(lease.root)
-        return (yield from self._fenced(lease._replace(token=1), root, hold))
 
     async def check_writes(self) -> None:
         """Raise `StoreError` if nothing more can be written. After a write that failed, another one tries it."""
@@ -185,7 +187,7 @@ class DatabaseProcessStore:
     @reads
     def runner(self, process_id: str, /) -> Operation[Runner | None]:
         for each in (yield the.RUNNER, {"id": process_id}):
-            dead = each["host"] == self._program.host and bool(self._dead([each]))
+            dead = each["host"] == self._program.host and bool(self._program.dead_among([each]))
             return Runner(each["host"].partition(" ")[0], each["pid"], bool(each["alive"]) and not dead)
         return None
 
@@ -196,8 +198,7 @@ class DatabaseProcessStore:
 
     @reads
     def due_here(self) -> Operation[Sequence[Lease]]:
-        rows = yield the.DUE_HERE, {"me": self._program.id}
-        return [_lease(each) for each in rows]
+        return [*map(_lease, (yield the.DUE_HERE, {"me": self._program.id}))]
 
     async def due(self, limit: int, /, *, without: Collection[str] = ()) -> Sequence[Lease]:
         wanted = {"me": self._program.id, "limit": limit, "root_list": json.dumps([*without])}
@@ -232,12 +233,7 @@ class DatabaseProcessStore:
         yield the.HEARTBEAT, {**self._program._asdict(), "lifetime": lifetime}
 
     def _dead_neighbours(self) -> Operation[Sequence[str]]:
-        return self._dead((yield the.NEIGHBOURS, {"host": self._program.host}))
-
-    def _dead(self, neighbours: Sequence[Row]) -> Sequence[str]:
-        """Those of the programs of this host that have died, whatever they said before."""
-        others = [each for each in neighbours if each["id"] != self._program.id]
-        return [each["id"] for each in others if not self._program.sees(each["pid"], each["started"])]
+        return self._program.dead_among((yield the.NEIGHBOURS, {"host": self._program.host}))
 
     def _reap(self, dead: Sequence[str]) -> Operation[None]:
         if dead:
@@ -328,17 +324,11 @@ class DatabaseProcessStore:
             return (), 0
         root = {"root": known[0]["root"]}
         processes = yield the.FAMILY, root
-        objects, history, spendings, questions, journal = the.PARTS_OF_FAMILY
+        parts: dict[str, Sequence[Row]] = {}
+        for table, statement in the.PARTS_OF_FAMILY.items():
+            parts[table] = yield statement, root
         version = next((each["version"] for each in processes if each["id"] == root["root"]), 0)
-        found = stored_processes(
-            processes,
-            (yield objects, root),
-            (yield history, root),
-            (yield spendings, root),
-            (yield questions, root),
-            (yield journal, root),
-        )
-        return found, version
+        return stored_processes(processes, parts), version
 
     @reads
     def records(
@@ -350,9 +340,7 @@ class DatabaseProcessStore:
         statuses: Collection[str] = (),
         newest_first: bool = False,
     ) -> Operation[Sequence[ProcessRecord]]:
-        values: dict[str, object] = {}
-        if after:
-            values["after"] = after
+        values: dict[str, object] = {"after": after} if after else {}
         if limit is not None:
             values["limit"] = limit
         if caller is not None:
@@ -389,20 +377,18 @@ class DatabaseProcessStore:
 
     async def prune(self, *, older_than: timedelta | None = None, keep: int | None = None) -> int:
         """Drop families that have ended, a few in each transaction, so that others can write meanwhile."""
-        total = 0
+        total, chosen = 0, list[tuple[str, Values]]()
         if older_than is not None:
-            total += await self._prune(the.OLD, {"age": older_than // timedelta(microseconds=1)})
+            chosen.append((the.OLD, {"age": older_than // timedelta(microseconds=1)}))
         if keep is not None:
-            total += await self._prune(the.TOO_MANY, {"keep": keep})
-        return total
-
-    async def _prune(self, which: str, chosen: Values) -> int:
-        total, dropped = 0, -1
-        while dropped:
-            found, dropped = await self._over(which, chosen), 0
-            for first in range(0, len(found), _BATCH):
-                dropped += await self._drop_over(found[first : first + _BATCH])
-            total += dropped
+            chosen.append((the.TOO_MANY, {"keep": keep}))
+        for which, values in chosen:
+            dropped = -1
+            while dropped:
+                found, dropped = await self._over(which, values), 0
+                for first in range(0, len(found), _BATCH):
+                    dropped += await self._drop_over(found[first : first + _BATCH])
+                total += dropped
         return total
 
     @reads
@@ -438,10 +424,9 @@ class DatabaseProcessStore:
 def _parts(change: ProcessRows, number: int) -> Operation[None]:
     if change.over:
         yield the.FORGOTTEN, [{"process": number, "action": each} for each in change.over]
-    parts = (change.objects, change.history, change.spendings, change.questions, change.journal)
-    for statement, rows in zip(the.PARTS_SAVED, parts, strict=True):
+    for table, rows in change.parts.items():
         if rows:
-            yield statement, [{**row, "process": number} for row in rows]
+            yield the.PARTS_SAVED[table], [{**row, "process": number} for row in rows]
 
 
 def _lease(row: Row) -> Lease:
@@ -450,11 +435,6 @@ def _lease(row: Row) -> Lease:
 
 def _iso(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat()
-
-
-def _asked_for(change: StoredProcess) -> bool:
-    """Whether somebody may soon want to know what the record says: the process goes on, or its caller comes back."""
-    return change.process.long or not change.process.final
 
 
 class Program(NamedTuple):
@@ -470,7 +450,18 @@ class Program(NamedTuple):
     @classmethod
     def this(cls) -> Self:
         """This program, with a new id."""
-        return cls(secrets.token_hex(8), _host(), os.getpid(), _started(os.getpid()) or "")
+        booted = _text("/proc/sys/kernel/random/boot_id") or f"{uuid.getnode():x}"
+        try:
+            space = str(Path("/proc/self/ns/pid").readlink())
+        except OSError:
+            space = ""
+        host = f"{socket.gethostname()} {booted} {space}".strip()
+        return cls(secrets.token_hex(8), host, os.getpid(), _started(os.getpid()) or "")
+
+    def dead_among(self, neighbours: Sequence[Row]) -> Sequence[str]:
+        """Those of the programs of this host that have died, whatever they said before."""
+        others = [each for each in neighbours if each["id"] != self.id]
+        return [each["id"] for each in others if not self.sees(each["pid"], each["started"])]
 
     def sees(self, pid: int, started: str) -> bool:
         """Whether a program of this host may live; if nothing is known, it may."""
@@ -483,15 +474,6 @@ class Program(NamedTuple):
         except PermissionError:
             pass
         return not started or _started(pid) in {None, started}
-
-
-def _host() -> str:
-    booted = _text("/proc/sys/kernel/random/boot_id") or f"{uuid.getnode():x}"
-    try:
-        space = str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        space = ""
-    return f"{socket.gethostname()} {booted} {space}".strip()
 
 
 def _started(pid: int) -> str | None:

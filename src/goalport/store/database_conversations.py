@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final
 
 from goalport.base.caller import Caller
-from goalport.store.conversations import ConversationRecord, MessageRecord, searchable, words_of
 from goalport.store.operations import ObservedDatabase, Operation, Values, deletes, reads
+from goalport.store.records import ConversationRecord, MessageRecord, searchable, words_of
 from goalport.store.rows import Row, caller_in, caller_row, json_text, microseconds, time_of
 from goalport.store.statements import listed, values
 

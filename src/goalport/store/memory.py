@@ -16,17 +16,20 @@ from typing import Final, TypeVar
 
 from goalport.base.caller import Caller
 from goalport.base.errors import LeaseLost
-from goalport.store.conversations import ConversationRecord, MessageRecord, searchable, words_of
 from goalport.store.records import (
+    ConversationRecord,
     EventRecord,
     JournalRecord,
     Lease,
+    MessageRecord,
     ObjectRecord,
     ProcessRecord,
     ProcessStore,
     QuestionRecord,
     StoredProcess,
     parents_first,
+    searchable,
+    words_of,
 )
 
 R = TypeVar("R", ObjectRecord, QuestionRecord, JournalRecord)

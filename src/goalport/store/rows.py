@@ -5,10 +5,9 @@ The values in the records are what JSON can say; a codec above has made them so.
 """
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -35,16 +34,12 @@ class Row(Protocol):
     def __getitem__(self, name: str, /) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessRows:
-    """The rows of a process, by the tables that they are for. The number of the process is not known yet."""
+class ProcessRows(NamedTuple):
+    """The rows of a process. The number of the process is not known yet."""
 
     process: dict[str, object]
-    objects: Sequence[dict[str, object]]
-    history: Sequence[dict[str, object]]
-    spendings: Sequence[dict[str, object]]
-    questions: Sequence[dict[str, object]]
-    journal: Sequence[dict[str, object]]
+    parts: Mapping[str, Sequence[dict[str, object]]]
+    """What belongs to it, by the tables that the rows are for."""
     over: Sequence[str]
     """The actions whose steps are forgotten before."""
 
@@ -59,54 +54,10 @@ def rows_of(stored: StoredProcess) -> ProcessRows:
         values = record._asdict()
         return {"place": values.pop("number"), **values, **{each: json_text(values[each]) for each in texts}}
 
-    return ProcessRows(
-        _process_row(stored),
-        [
-            {
-                "number": each.number,
-                "kind": None if each.kind is None else json_text(each.kind),
-                "value": json_text(each.value),
-            }
-            for each in stored.objects
-        ],
-        placed(stored.history, stored.history_from),
-        placed(stored.spendings, stored.spendings_from),
-        [
-            # People write reasons, and not every database takes each character of theirs as plain text.
-            {**row(each, "wait", "answer", "reason"), "asked_at": microseconds(each.asked_at)}
-            for each in stored.questions
-        ],
-        [row(each, "value") for each in stored.journal],
-        stored.over,
-    )
-
-
-def event_row(events: Sequence[EventRecord]) -> dict[str, object] | None:
-    """The row of the events of one save; None: there are none."""
-    return {"number": events[-1].number, "value": json_text(events)} if events else None
-
-
-def event_records(texts: Iterable[str], after: int, limit: int) -> Sequence[EventRecord]:
-    """The events in rows after the one of that number; whole rows, until there are `limit` of them.
-
-    A save that was repeated, since its end was not known, may have left an event in two rows.
-    """
-    found: list[EventRecord] = []
-    for text in texts:
-        if len(found) >= limit:
-            break
-        for number, value in json.loads(text):
-            if number > after:
-                found.append(EventRecord(number, value))
-                after = number
-    return found
-
-
-def _process_row(stored: StoredProcess) -> dict[str, object]:
     record = stored.process
-    row: dict[str, object] = record._asdict()
-    del row["caller"], row["seconds_run"]
-    return row | {
+    process: dict[str, object] = record._asdict()
+    del process["caller"], process["seconds_run"]
+    process |= {
         **caller_row(record.caller),
         "created_at": microseconds(record.created_at),
         "finished_at": None if record.finished_at is None else microseconds(record.finished_at),
@@ -115,22 +66,64 @@ def _process_row(stored: StoredProcess) -> dict[str, object]:
         "definition": None if record.definition is None else json_text(record.definition),
         "state": None if record.state is None else json_text(record.state),
     }
-
-
-def caller_row(caller: Caller) -> dict[str, object]:
-    """What is kept of a caller."""
-    return {
-        "caller_id": caller.id,
-        "caller_issuer": caller.issuer,
-        "caller_scopes": json_text(sorted(caller.scopes)),
-        "caller_claims": json_text(dict(caller.claims)),
+    objects: list[dict[str, object]] = [
+        {
+            "number": each.number,
+            "kind": None if each.kind is None else json_text(each.kind),
+            "value": json_text(each.value),
+        }
+        for each in stored.objects
+    ]
+    parts: Mapping[str, Sequence[dict[str, object]]] = {
+        "object": objects,
+        "history": placed(stored.history, stored.history_from),
+        "spending": placed(stored.spendings, stored.spendings_from),
+        # People write reasons, and not every database takes each character of theirs as plain text.
+        "question": [
+            {**row(each, "wait", "answer", "reason"), "asked_at": microseconds(each.asked_at)}
+            for each in stored.questions
+        ],
+        "journal": [row(each, "value") for each in stored.journal],
     }
+    return ProcessRows(process, parts, stored.over)
 
 
-def caller_in(row: Row, *, whole: bool = True) -> Caller:
-    """The caller in a row that was read; not `whole`: without the claims."""
-    claims: dict[str, Any] = json.loads(row["caller_claims"]) if whole else {}
-    return Caller(row["caller_id"], row["caller_issuer"], frozenset(json.loads(row["caller_scopes"])), claims)
+def stored_processes(processes: Sequence[Row], parts: Mapping[str, Sequence[Row]]) -> Sequence[StoredProcess]:
+    """The processes of a family, each after the one that started it, of their rows and those of all parts in order."""
+    of_process: dict[tuple[str, int], list[Row]] = {}
+    for table, rows in parts.items():
+        for each in rows:
+            of_process.setdefault((table, each["process"]), []).append(each)
+    members: list[StoredProcess] = []
+    for row in processes:
+        objects, history, spendings, questions, journal = (of_process.get((each, row["number"]), ()) for each in parts)
+        members.append(
+            StoredProcess(
+                process_record(row),
+                [
+                    ObjectRecord(each["number"], json.loads(each["value"]), each["kind"] and json.loads(each["kind"]))
+                    for each in objects
+                ],
+                [json.loads(each["value"]) for each in history],
+                [json.loads(each["value"]) for each in spendings],
+                [
+                    QuestionRecord(
+                        number=each["place"],
+                        **{name: each[name] for name in ("id", "action", "status")},
+                        **{name: json.loads(each[name]) for name in ("wait", "answer", "reason")},
+                        in_action=bool(each["in_action"]),
+                        asked_at=time_of(each["asked_at"]),
+                    )
+                    for each in questions
+                ],
+                [
+                    JournalRecord(each["place"], each["action"], each["kind"], each["name"], json.loads(each["value"]))
+                    for each in journal
+                ],
+                whole=bool(row["whole"]),
+            )
+        )
+    return list(parents_first(members))
 
 
 def process_record(row: Row, *, whole: bool = True) -> ProcessRecord:
@@ -149,43 +142,36 @@ def process_record(row: Row, *, whole: bool = True) -> ProcessRecord:
     )
 
 
-def stored_processes(processes: Sequence[Row], *parts: Sequence[Row]) -> Sequence[StoredProcess]:
-    """The processes of a family, each after the one that started it, of their rows and those of all parts in order."""
-    by_process: list[dict[int, list[Row]]] = [{} for _ in parts]
-    for found, rows in zip(by_process, parts, strict=True):
-        for each in rows:
-            found.setdefault(each["process"], []).append(each)
-    members: list[StoredProcess] = []
-    for row in processes:
-        objects, history, spendings, questions, journal = (found.get(row["number"], ()) for found in by_process)
-        members.append(
-            StoredProcess(
-                process_record(row),
-                [
-                    ObjectRecord(each["number"], json.loads(each["value"]), each["kind"] and json.loads(each["kind"]))
-                    for each in objects
-                ],
-                [json.loads(each["value"]) for each in history],
-                [json.loads(each["value"]) for each in spendings],
-                [_question_record(each) for each in questions],
-                [
-                    JournalRecord(each["place"], each["action"], each["kind"], each["name"], json.loads(each["value"]))
-                    for each in journal
-                ],
-                whole=bool(row["whole"]),
-            )
-        )
-    return list(parents_first(members))
+def event_records(texts: Iterable[str], after: int, limit: int) -> Sequence[EventRecord]:
+    """The events in rows after the one of that number; whole rows, until there are `limit` of them.
+
+    A save that was repeated, since its end was not known, may have left an event in two rows.
+    """
+    found: list[EventRecord] = []
+    for text in texts:
+        if len(found) >= limit:
+            break
+        for number, value in json.loads(text):
+            if number > after:
+                found.append(EventRecord(number, value))
+                after = number
+    return found
 
 
-def _question_record(row: Row) -> QuestionRecord:
-    return QuestionRecord(
-        number=row["place"],
-        **{each: row[each] for each in ("id", "action", "status")},
-        **{each: json.loads(row[each]) for each in ("wait", "answer", "reason")},
-        in_action=bool(row["in_action"]),
-        asked_at=time_of(row["asked_at"]),
-    )
+def caller_row(caller: Caller) -> dict[str, object]:
+    """What is kept of a caller."""
+    return {
+        "caller_id": caller.id,
+        "caller_issuer": caller.issuer,
+        "caller_scopes": json_text(sorted(caller.scopes)),
+        "caller_claims": json_text(dict(caller.claims)),
+    }
+
+
+def caller_in(row: Row, *, whole: bool = True) -> Caller:
+    """The caller in a row that was read; not `whole`: without the claims."""
+    claims: dict[str, Any] = json.loads(row["caller_claims"]) if whole else {}
+    return Caller(row["caller_id"], row["caller_issuer"], frozenset(json.loads(row["caller_scopes"])), claims)
 
 
 def json_text(value: object) -> str:

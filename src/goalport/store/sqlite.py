@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar, cast
@@ -34,6 +34,8 @@ _GATHER: Final = 0.02
 waits for the disk, wakes the event loop, and makes other programs read their pages again."""
 _LOOK: Final = 0.05
 """Seconds between looks whether another program has written something."""
+_PAGES: Final = 1_000
+"""How many pages are given back in one transaction, so that others can write meanwhile."""
 
 
 class SqliteProcessStore(DatabaseProcessStore):
@@ -58,15 +60,14 @@ class SqliteProcessStore(DatabaseProcessStore):
 
 
 class _SqliteDatabase:
-    """The threads that read and write a file."""
+    """A file with the thread that writes it, and a few that read it, each by a connection of its own."""
 
     def __init__(self, file: DatabaseFile) -> None:
-        self._file = file
-        self._writer = _Writer(file)
-        self._readers = _Readers(file)
-
-    async def read(self, begin: Callable[[], Operation[T]], /) -> T:
-        return await self._readers.read(begin)
+        self._file, self._writer = file, _Writer(file)
+        self._readers = ThreadPoolExecutor(_READERS, "goalport-store-reader")
+        self._idle: deque[OpenFile] = deque()
+        """Connections that nobody reads by now."""
+        self._closed = False
 
     async def write(self, begin: Callable[[], Operation[T]], /, *, patient: bool = False) -> T:
         job = _Job(begin, patient=patient)
@@ -74,6 +75,30 @@ class _SqliteDatabase:
         with anyio.CancelScope(shield=True):
             await job.done
         return cast("T", job.result)
+
+    async def read(self, begin: Callable[[], Operation[T]], /) -> T:
+        if self._closed:
+            raise self._file.closed()
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, begin)
+
+    def _read(self, begin: Callable[[], Operation[T]]) -> T:
+        with self._file.in_words(), ExitStack() as stack:
+            opened: OpenFile | None = None
+            while self._idle and opened is None:
+                with suppress(IndexError):  # another thread was faster
+                    opened = self._idle.pop()
+                if opened is not None and not self._file.current(opened):
+                    opened.close()
+                    opened = None
+            opened = stack.enter_context(closing(opened or self._file.for_reading()))
+            # All its statements see the same state of the database.
+            opened.connection.execute("begin")
+            self._file.check(opened.connection)
+            result = _run(opened.connection.cursor(), begin())
+            opened.connection.execute("rollback")
+            stack.pop_all()
+            self._idle.append(opened)
+            return result
 
     async def wait_for_changes(self, seconds: float, /) -> None:
         watch = _Watch(time.monotonic() + seconds)
@@ -85,28 +110,27 @@ class _SqliteDatabase:
         return self._file.free_bytes
 
     async def trim(self) -> None:
+        def trimmed() -> Operation[bool]:
+            """Give unused pages back to the system. Returns whether there are more."""
+            (row,) = yield "pragma freelist_count", {}
+            unused: int = row["freelist_count"]
+            for _ in range(min(unused, _PAGES)):
+                # Python's driver takes one step of it at a time, and each gives back one page.
+                yield "pragma incremental_vacuum", {}
+            return unused > _PAGES
+
         self._writer.log_is_old = True
-        while await self.write(_trimmed):
+        while await self.write(trimmed):
             pass
 
     async def close(self) -> None:
         # The last connection to be closed folds the log into the file, and only one that writes can do that.
-        await self._readers.close()
+        self._closed = True
+        with anyio.CancelScope(shield=True):
+            await asyncio.to_thread(self._readers.shutdown)
+        while self._idle:
+            self._idle.pop().close()
         await self._writer.close()
-
-
-_PAGES: Final = 1_000
-"""How many pages are given back in one transaction, so that others can write meanwhile."""
-
-
-def _trimmed() -> Operation[bool]:
-    """Give unused pages back to the system. Returns whether there are more."""
-    (row,) = yield "pragma freelist_count", {}
-    unused: int = row["freelist_count"]
-    for _ in range(min(unused, _PAGES)):
-        # Python's driver takes one step of it at a time, and each gives back one page.
-        yield "pragma incremental_vacuum", {}
-    return unused > _PAGES
 
 
 @cache
@@ -149,6 +173,13 @@ class _Job:
         except (LeaseLost, LeaseHeld) as error:
             self.error = error
 
+    def settle(self) -> None:
+        """Tell who waits how the transaction ended."""
+        if self.error is not None:
+            self.done.set_exception(self.error)
+        else:
+            self.done.set_result(self.result)
+
 
 class _Watch:
     """Somebody who waits for changes."""
@@ -156,6 +187,7 @@ class _Watch:
     def __init__(self, until: float) -> None:
         self.until = until
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.settle = partial(self.done.set_result, None)
 
 
 class _Writer:
@@ -212,7 +244,13 @@ class _Writer:
                 self._written = time.monotonic()
         finally:
             self._disconnect()
-            self._refuse(batch)
+            # Nobody does the rest any more, because the store is closed or a bug has ended the thread.
+            with self._lock:
+                self._closed = True
+            rest: list[_Job | _Watch] = [*batch, *self._watches]
+            while not self._queue.empty():
+                rest += [each] if (each := self._queue.get()) is not None else []
+            _settle(rest, self._file.closed())
 
     def _batch(self) -> Sequence[_Job]:
         """All jobs that are in the queue, at least one; none: the store is closed. Patient jobs may wait for more."""
@@ -249,8 +287,7 @@ class _Writer:
         if self.log_is_old:
             self._empty_log()
         now = time.monotonic()  # after the log: who reads it may hinder that for longer than `_LOOK`, and jobs wait
-        self._next_look = now + _LOOK
-        before = self._seen
+        self._next_look, before = now + _LOOK, self._seen
         with suppress(sqlite3.Error):  # who writes next gets to know
             if self._opened is not None:
                 (self._seen,) = self._opened.connection.execute("pragma data_version").fetchone()
@@ -258,7 +295,7 @@ class _Writer:
         over = [each for each in self._watches if changed or now >= each.until or each.done.done()]
         if over:
             self._watches = [each for each in self._watches if each not in over]
-            _call(over, lambda each: each.done.set_result(None))
+            _settle(over)
 
     def _empty_log(self) -> None:
         """Move what the log has into the file, and cut it off. Who reads it at this moment hinders that."""
@@ -266,21 +303,25 @@ class _Writer:
             self.log_is_old = False  # it went with its last connection
             return
         connection = self._opened.connection
-        try:
+        with suppress(sqlite3.Error):  # who writes next gets to know
             (patience,) = connection.execute("pragma busy_timeout").fetchone()
             connection.execute("pragma busy_timeout = 50")
             busy, *_ = connection.execute("pragma wal_checkpoint(truncate)").fetchone()
             connection.execute(f"pragma busy_timeout = {int(patience)}")
-        except sqlite3.Error:
-            return  # who writes next gets to know
-        self.log_is_old = bool(busy)
+            self.log_is_old = bool(busy)
 
     def _write(self, batch: Sequence[_Job]) -> None:
         """Write saves in one transaction; if one of them fails, each in its own, so that the others do not suffer."""
         begun = False
         try:
             with self._guarded():
-                connection = self._begun()
+                if self._opened is None or not self._file.current(self._opened):
+                    self._disconnect()
+                    self._opened = self._file.for_writing()
+                connection = self._opened.connection
+                connection.execute("begin immediate")
+                # A newer program may have changed the schema since the file was opened.
+                self._file.check(connection)
                 begun, cursor = True, connection.cursor()
                 for each in batch:
                     each.run(cursor)
@@ -289,23 +330,12 @@ class _Writer:
                     self._empty_log()
         except StoreError as error:
             if len(batch) == 1 or not begun:
-                return _settle(batch, error)
+                _settle(batch, error)
+                return
             for each in batch:
                 self._write([each])
         else:
-            _settle(batch, None)
-        return None
-
-    def _begun(self) -> sqlite3.Connection:
-        """A connection to the file that is there now, in a transaction."""
-        if self._opened is None or not self._file.current(self._opened):
-            self._disconnect()
-            self._opened = self._file.for_writing()
-        connection = self._opened.connection
-        connection.execute("begin immediate")
-        # A newer program may have changed the schema since the file was opened.
-        self._file.check(connection)
-        return connection
+            _settle(batch)
 
     @contextmanager
     def _guarded(self) -> Generator[None]:
@@ -326,88 +356,18 @@ class _Writer:
             self._opened.close()
         self._opened, self._seen = None, -1
 
-    def _refuse(self, batch: Sequence[_Job]) -> None:
-        """Refuse what nobody is going to do any more, because the store is closed or a bug has ended the thread."""
-        with self._lock:
-            self._closed = True
-        rest: list[_Job] = list(batch)
-        while not self._queue.empty():
-            match self._queue.get():
-                case _Watch() as watch:
-                    self._watches.append(watch)
-                case _Job() as job:
-                    rest.append(job)
-                case None:
-                    pass
-        _settle(rest, self._file.closed())
-        _call(self._watches, lambda each: each.done.set_result(None))
 
-
-def _settle(jobs: Sequence[_Job], error: StoreError | None) -> None:
-    """Tell those who wait how their transaction ended."""
-    if error is not None:
-        for each in jobs:
+def _settle(waiting: Sequence[_Job | _Watch], error: StoreError | None = None) -> None:
+    """Tell those who wait, each in the event loop in which it waits, how their transaction ended."""
+    for each in waiting:
+        if error is not None and isinstance(each, _Job):
             each.error = StoreError(error.where, error.problem, error.fix, unknown=error.unknown)
-    _call(jobs, lambda job: job.done.set_exception(job.error) if job.error else job.done.set_result(job.result))
 
-
-W = TypeVar("W", _Job, _Watch)
-
-
-def _call(waiting: Sequence[W], tell: Callable[[W], None]) -> None:
-    """Tell those who wait, each in the event loop in which it waits."""
-
-    def tell_all(those: Sequence[W]) -> None:
+    def tell(those: Sequence[_Job | _Watch]) -> None:
         for each in those:
             if not each.done.done():
-                tell(each)
+                each.settle()
 
     for loop in {each.done.get_loop() for each in waiting}:
         with suppress(RuntimeError):  # A loop that is closed has nobody who waits.
-            loop.call_soon_threadsafe(tell_all, [each for each in waiting if each.done.get_loop() is loop])
-
-
-class _Readers:
-    """A few threads that read, each by a connection of its own."""
-
-    def __init__(self, file: DatabaseFile) -> None:
-        self._file = file
-        self._idle: deque[OpenFile] = deque()
-        self._threads = ThreadPoolExecutor(_READERS, "goalport-store-reader")
-        self._closed = False
-
-    async def read(self, begin: Callable[[], Operation[T]]) -> T:
-        """What an operation reads, in a thread. Raises `StoreError`."""
-        if self._closed:
-            raise self._file.closed()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, begin)
-
-    async def close(self) -> None:
-        """Wait for those who read, and close the connections."""
-        self._closed = True
-        with anyio.CancelScope(shield=True):
-            await asyncio.to_thread(self._threads.shutdown)
-        while self._idle:
-            self._idle.pop().close()
-
-    def _read(self, begin: Callable[[], Operation[T]]) -> T:
-        with self._file.in_words(), ExitStack() as stack:
-            opened = stack.enter_context(closing(self._connection()))
-            # All its statements see the same state of the database.
-            opened.connection.execute("begin")
-            self._file.check(opened.connection)
-            result = _run(opened.connection.cursor(), begin())
-            opened.connection.execute("rollback")
-            stack.pop_all()
-            self._idle.append(opened)
-            return result
-
-    def _connection(self) -> OpenFile:
-        while True:
-            try:
-                opened = self._idle.pop()
-            except IndexError:
-                return self._file.for_reading()
-            if self._file.current(opened):
-                return opened
-            opened.close()
+            loop.call_soon_threadsafe(tell, [each for each in waiting if each.done.get_loop() is loop])

@@ -120,7 +120,7 @@ _PARTS: Final = {
     "journal": ("process", "place", "action", "kind", "name", "value"),
 }
 """The tables of what belongs to a process, in order; each begins with its key."""
-PARTS_SAVED: Final = tuple(_upsert(table, columns) for table, columns in _PARTS.items())
+PARTS_SAVED: Final = {table: _upsert(table, columns) for table, columns in _PARTS.items()}
 EVENTS_SAVED: Final = _upsert("event", ("process", "number", "value"))
 
 # Leases.
@@ -238,11 +238,11 @@ MESSAGES_DROPPED: Final = "DELETE FROM message WHERE process IN (SELECT id FROM 
 FIND: Final = f"SELECT {listed(*_PROCESS)} FROM process WHERE id = :id"
 ROOT: Final = "SELECT root FROM process WHERE id = :id"
 FAMILY: Final = f"SELECT {listed(*_PROCESS)} FROM process WHERE root = :root ORDER BY number"
-PARTS_OF_FAMILY: Final = tuple(
-    f"SELECT {listed(*columns, of=table)} FROM {table} JOIN process ON process.number = {table}.process"
+PARTS_OF_FAMILY: Final = {
+    table: f"SELECT {listed(*columns, of=table)} FROM {table} JOIN process ON process.number = {table}.process"
     f" WHERE process.root = :root ORDER BY {table}.process, {table}.{columns[1]}"
     for table, columns in _PARTS.items()
-)
+}
 EVENTS: Final = """
     SELECT event.value FROM event JOIN process ON process.number = event.process
     WHERE process.id = :root AND event.number > :after ORDER BY event.number LIMIT :limit

@@ -29,6 +29,18 @@ _VALUE: Final = re.compile(r"(?<![\w:]):(\w+)")
 _QUIET: Final = {CLAIMED, TAKEN, *TIDIED}
 """What nobody waits for, besides what is in one of the quiet tables."""
 _QUIET_TABLES: Final = {"program", "conversation", "conversation_message"}
+_GATHERED: Final = 0.01
+"""Seconds in which what is written becomes one notification, at least; twice as many at most."""
+_ON_ITS_WAY: Final = 0.003
+"""Seconds after a write within which a notification that arrives may have been sent before it."""
+_ENOUGH: Final = 2
+"""How many others have to notify for all to have heard of it: nobody listens to itself."""
+_APART: Final = 0.05
+"""Seconds between two returns to those who wait, at least, however much is written."""
+_POLLED: Final = 1.0
+"""Seconds after which who waits looks in any case."""
+_ALIVE: Final = 30.0
+"""Seconds after which a quiet connection is tried, since one may be lost without a word."""
 
 
 class PostgresProcessStore(DatabaseProcessStore):
@@ -52,8 +64,8 @@ class PostgresProcessStore(DatabaseProcessStore):
         schema: str = "goalport",
         migrates: bool = True,
     ) -> None:
-        server = DatabaseServer(PostgresAddress(url), process_tables(schema), seconds, pooler=pooler)
-        server.migrates = migrates
+        tables = process_tables(schema)
+        server = DatabaseServer(PostgresAddress(url), tables, seconds, pooler=pooler, migrates=migrates)
         # What a database adds to the tables, such as a trigger, finds the rest where it always does.
         server.local = f'SET LOCAL search_path TO {server.quoted}, "$user", public'
         super().__init__(_PostgresDatabase(server, connections))
@@ -72,6 +84,8 @@ def process_tables(schema: str) -> Tables:
 
 class _PostgresDatabase:
     """Runs operations on the connections of a pool."""
+
+    free_bytes = None  # only the server can see its disk
 
     def __init__(self, server: DatabaseServer, connections: int) -> None:
         self._server = server
@@ -104,10 +118,6 @@ class _PostgresDatabase:
     async def wait_for_changes(self, seconds: float, /) -> None:
         await self._connections.open()
         await self._notifications.wait(seconds)
-
-    @property
-    def free_bytes(self) -> int | None:
-        return None  # only the server can see its disk
 
     async def trim(self) -> None:
         """Nothing: the server gives space back by itself."""
@@ -165,31 +175,15 @@ def _text(statement: str) -> _Text:
     return _Text(query, names, verb != "SELECT" and statement not in _QUIET and table not in _QUIET_TABLES)
 
 
-_GATHERED: Final = 0.01
-"""Seconds in which what is written becomes one notification, at least; twice as many at most."""
-_ON_ITS_WAY: Final = 0.003
-"""Seconds after a write within which a notification that arrives may have been sent before it."""
-_ENOUGH: Final = 2
-"""How many others have to tell something for all to have heard of it: nobody listens to itself."""
-_APART: Final = 0.05
-"""Seconds between two returns to those who wait, at least, however much is written."""
-_POLLED: Final = 1.0
-"""Seconds after which who waits looks in any case."""
-_ALIVE: Final = 30.0
-"""Seconds after which a quiet connection is tried, since one may be lost without a word."""
-
-
 class ChangeNotifications:
-    """Tells other programs that something was written, and waits for them to tell it."""
+    """Notifies other programs that something was written, and waits for their notifications."""
 
     def __init__(self, server: DatabaseServer) -> None:
         self._server = server
-        self._wanted = asyncio.Event()
-        self._written = asyncio.Event()
-        self._heard = asyncio.Event()
+        self._wanted, self._written, self._heard = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._written_at = self._returned = 0.0
-        self._told_by: dict[int, float] = {}
-        """When each of the other programs told something last, by the process that serves it."""
+        self._notified_by: dict[int, float] = {}
+        """When each of the other programs has notified last, by the process that serves it."""
 
     def notify(self) -> None:
         """Let the others know that something was written."""
@@ -198,7 +192,7 @@ class ChangeNotifications:
         self._written_at = time.monotonic()
 
     async def wait(self, seconds: float) -> None:
-        """Return when another program has told something, or after a while."""
+        """Return when another program has notified, or after a while."""
         self._wanted.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(min(seconds, _POLLED)):
@@ -222,39 +216,32 @@ class ChangeNotifications:
                 finally:
                     connection.terminate()
             await asyncio.sleep(_POLLED)
-            # Nobody knows what was told meanwhile.
+            # Nobody knows what was notified meanwhile.
             self._heard.set()
 
     async def _listen(self, connection: Connection) -> None:
-        """Pass on what is told and what is heard until the connection is lost."""
+        """Notify and hear notifications until the connection is lost."""
         channel, me = self._server.schema, connection.get_server_pid()
 
         def heard(_: object, pid: int, *__: object) -> None:
             if pid != me:
                 self._heard.set()
-                self._told_by[pid] = time.monotonic()
+                self._notified_by[pid] = time.monotonic()
 
-        def lost(_: object) -> None:
-            # Whoever waits below for something to tell goes on.
-            self._written.set()
-
-        connection.add_termination_listener(lost)
+        # Whoever waits below for something to notify goes on when the connection is lost.
+        connection.add_termination_listener(lambda _: self._written.set())
         await connection.add_listener(channel, heard)
         while not connection.is_closed():
             with suppress(TimeoutError):
                 async with asyncio.timeout(_ALIVE):
                     await self._written.wait()
                     await asyncio.sleep(_GATHERED * random.uniform(1, 2))  # noqa: S311 - programs must only not be in step
-            if self._written.is_set() and self._is_told():
-                self._written.clear()
-                continue
-            query = "SELECT pg_notify($1, '')" if self._written.is_set() else "SELECT $1::TEXT"
+            since = self._written_at + _ON_ITS_WAY
+            self._notified_by = {pid: at for pid, at in self._notified_by.items() if at > since}
+            written = self._written.is_set()
             self._written.clear()
+            if written and len(self._notified_by) >= _ENOUGH:  # every program has heard something since
+                continue
+            query = "SELECT pg_notify($1, '')" if written else "SELECT $1::TEXT"
             async with asyncio.timeout(self._server.seconds):
                 await connection.fetch(query, channel)
-
-    def _is_told(self) -> bool:
-        """Whether every program has been told something since this one wrote last."""
-        since = self._written_at + _ON_ITS_WAY
-        self._told_by = {pid: told for pid, told in self._told_by.items() if told > since}
-        return len(self._told_by) >= _ENOUGH
