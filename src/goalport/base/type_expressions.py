@@ -108,11 +108,7 @@ def _arguments_of(kind: object, base: type) -> Arguments | None:
         found = _arguments_of(parent, base)
         if found is not None:
             return tuple(_filled(each, known) for each in found)
-    return _as_collection(origin, arguments, base)
-
-
-def _as_collection(origin: type, arguments: Arguments, base: type) -> Arguments | None:
-    """The same for `dict` and the classes of `collections.abc`, which are no real bases of the built-in collections."""
+    # `dict` and the classes of `collections.abc` are no real bases of the built-in collections.
     if not arguments or not (base is dict or base.__module__ == "collections.abc") or not issubclass(origin, base):
         return None
     if issubclass(base, Mapping):

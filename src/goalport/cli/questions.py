@@ -9,11 +9,12 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError
 from goalport.base.words import cleaned, corrections, one_line, requirement
-from goalport.cli.prompts import Option, Prompts, prompts_here
+from goalport.cli.prompts import Option, prompts_here
 from goalport.cli.terminal import say
 from goalport.server.publish.forms import FlatForm, FormField
 from goalport.server.publish.portability import Schema
@@ -27,6 +28,7 @@ _LOOK_SECONDS: Final = 1.0
 """How often it is looked whether somebody else has answered meanwhile."""
 _ANSWER: Final = "answer"
 _KINDS: Final = {"integer": (int, "a whole number"), "number": (int | float, "a number"), "boolean": (bool, "y or n")}
+_YES_OR_NO: Final = {"y": True, "yes": True, "n": False, "no": False}
 _NONE: Final = Option("", "(leave it empty)")
 _FORMATS: Final[Mapping[str, Callable[[str], object]]] = {
     "date": date.fromisoformat,
@@ -54,7 +56,7 @@ async def answer_of(question: Question, send: Callable[[object], Awaitable[T]], 
                 if (now := await status()) != "open":
                     return now
 
-    asking = asyncio.ensure_future(_taken(_TerminalForm(question["schema"]), send))
+    asking = asyncio.ensure_future(_TerminalForm(question["schema"]).taken(send))
     watching = asyncio.ensure_future(settled())
     try:
         await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
@@ -67,42 +69,37 @@ async def answer_of(question: Question, send: Callable[[object], Awaitable[T]], 
         await asyncio.gather(asking, watching, return_exceptions=True)
 
 
-async def _taken(form: "_TerminalForm", send: Callable[[object], Awaitable[T]]) -> T:
-    prompts = prompts_here()
-    problems: Sequence[str] = ()
-    with prompts.session():
-        while True:
-            answer = await form.asked(prompts, problems)
-            try:
-                return await send(answer)
-            except BadInput as error:
-                if not error.problems:
-                    raise
-                problems = error.problems
-
-
 class _TerminalForm:
     """The fields of an answer, with what was typed into them so far."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
+        self._prompts = prompts_here()
         self._flat = FlatForm.of(schema, whole=True)
         whole = FormField(_ANSWER, schema, needed=True, nullable=False)
         self._fields = (whole,) if self._flat is None else self._flat.fields
         self._content: dict[str, Any] = {}
 
-    async def asked(self, prompts: Prompts, problems: Sequence[str]) -> object:
-        """The answer that a person gives; after `problems` they are asked for the fields that have some."""
-        wrong = {each.name: [line for line in problems if _is_about(line, each.name)] for each in self._fields}
-        if problems:
-            placed = [line for lines in wrong.values() for line in lines]
-            say(corrections([self._hidden(each) for each in problems if each not in placed], of="answer"))
-        again = [each for each in self._fields if wrong[each.name]] or self._fields
-        for each in again:
-            for line in wrong[each.name]:
-                say(f"- {self._hidden(line)}")
-            await self._ask(prompts, each)
-        return self._content.get(_ANSWER) if self._flat is None else self._flat.answer(self._content)
+    async def taken(self, send: Callable[[object], Awaitable[T]]) -> T:
+        """Ask until `send` takes the answer: after a `BadInput`, for the fields that its problems are about."""
+        problems: Sequence[str] = ()
+        with self._prompts.session():
+            while True:
+                wrong = {each.name: [line for line in problems if _is_about(line, each.name)] for each in self._fields}
+                if problems:
+                    placed = [line for lines in wrong.values() for line in lines]
+                    say(corrections([self._hidden(each) for each in problems if each not in placed], of="answer"))
+                for each in [each for each in self._fields if wrong[each.name]] or self._fields:
+                    for line in wrong[each.name]:
+                        say(f"- {self._hidden(line)}")
+                    await self._ask(each)
+                flat, content = self._flat, self._content
+                try:
+                    return await send(content.get(_ANSWER) if flat is None else flat.answer(content))
+                except BadInput as error:
+                    if not error.problems:
+                        raise
+                    problems = error.problems
 
     def _hidden(self, line: str) -> str:
         """A problem without the secrets that were typed."""
@@ -111,40 +108,57 @@ class _TerminalForm:
                 line = line.replace(typed, "***")
         return line
 
-    async def _ask(self, prompts: Prompts, field: FormField) -> None:
+    async def _ask(self, field: FormField) -> None:
+        """Let a person give a field a value."""
+        prompts, label, kind = self._prompts, _label(field), field.schema.get("type")
         typed = self._content.pop(field.name, None)
         before = typed if prompts.edits and typed is not None else field.default
-        if self._flat is None and field.schema.get("type") == "boolean":
-            value = await _yes_or_no(prompts)
+        options = [Option(each.text, one_line(each.title)) for each in field.choices]
+        mistake = partial(self._mistake, field)
+        value: object = None
+        if self._flat is None and kind == "boolean":
+            while value is None:
+                line = await prompts.line("y or n", "", _mistake_in_yes_or_no)
+                value = _YES_OR_NO.get(line.lower())
+        elif options and kind == "array":
+            chosen = [str(each) for each in before] if isinstance(before, list) else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            values = {each.text: each.value for each in field.choices}
+            value = await prompts.several(
+                label, options, chosen, lambda texts: mistake([values[each] for each in texts])
+            )
+        elif options:
+            default = "" if before is None else str(before)
+            value = await prompts.one(label, options if field.required or default else [_NONE, *options], default)
         else:
-            value = await _asked(prompts, field, before, self._mistake_in(field))
+            shown = "" if field.secret else _shown(before, field.schema)
+            line = await prompts.line(label, shown, lambda typed: mistake(_value(typed, field)), secret=field.secret)
+            value = _value(line, field)
         if value not in (None, "", []) or before not in (None, ""):
             self._content[field.name] = value
 
-    def _mistake_in(self, field: FormField) -> Callable[[object], str]:
-        """The check of a value against the schema of its field alone."""
+    def _mistake(self, field: FormField, value: object) -> str:
+        """What is wrong with a value by the schema of its field alone; empty: nothing."""
+        if value in ("", None):
+            drafted = field.default is not None and not field.nullable and not field.takes_empty_text
+            return "It is required." if field.required or drafted else ""
+        kind, words = _KINDS.get(str(field.schema.get("type")), (object, ""))
+        if not isinstance(value, kind):
+            return f"It should be {words}."
         definitions = {"$defs": self._schema["$defs"]} if "$defs" in self._schema else {}
         schema = {**definitions, "properties": {field.name: field.schema}}
+        if problems := schema_problems(schema, {field.name: value}):
+            return "It does not fit." if field.secret else problems[0].removeprefix(f"{field.name}: ")
+        name = str(field.schema.get("format"))
+        if name in _FORMATS and isinstance(value, str):
+            try:
+                _FORMATS[name](value)
+            except ValueError:
+                return f"It {requirement('format', name)}."
+        return ""
 
-        def mistake(value: object) -> str:
-            if value in ("", None):
-                drafted = field.default is not None and not field.nullable and not field.takes_empty_text
-                return "It is required." if field.required or drafted else ""
-            kind, words = _KINDS.get(str(field.schema.get("type")), (object, ""))
-            if not isinstance(value, kind):
-                return f"It should be {words}."
-            problems = schema_problems(schema, {field.name: value})
-            if problems and field.secret:
-                return "It does not fit."
-            name = str(field.schema.get("format"))
-            if not problems and name in _FORMATS and isinstance(value, str):
-                try:
-                    _FORMATS[name](value)
-                except ValueError:
-                    return f"It {requirement('format', name)}."
-            return problems[0].removeprefix(f"{field.name}: ") if problems else ""
 
-        return mistake
+def _mistake_in_yes_or_no(typed: str) -> str:
+    return "" if typed.lower() in _YES_OR_NO else "Type y or n."
 
 
 def _is_about(line: str, name: str) -> bool:
@@ -153,38 +167,11 @@ def _is_about(line: str, name: str) -> bool:
     return place == name or place.startswith((f"{name}.", f"{name}["))
 
 
-async def _asked(prompts: Prompts, field: FormField, before: object, mistake: Callable[[object], str]) -> object:
-    """The value that a person gives a field; `before` is what stands in it."""
-    kind = field.schema.get("type")
-    label = _label(field)
-    options = [Option(each.text, one_line(each.title)) for each in field.choices]
-    if kind == "array" and options:
-        chosen = [str(each) for each in before] if isinstance(before, list) else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        values = {each.text: each.value for each in field.choices}
-        return await prompts.several(label, options, chosen, lambda texts: mistake([values[each] for each in texts]))
-    if options:
-        default = "" if before is None else str(before)
-        offered = options if field.required or default else [_NONE, *options]
-        return await prompts.one(label, offered, default)
-    shown = "" if field.secret else _shown(before, field.schema)
-    typed = await prompts.line(label, shown, lambda typed: mistake(_value(typed, field)), secret=field.secret)
-    return _value(typed, field)
-
-
-async def _yes_or_no(prompts: Prompts) -> bool:
-    def check(typed: str) -> str:
-        return "" if _boolean(typed) is not None else "Type y or n."
-
-    while (yes := _boolean(await prompts.line("y or n", "", check))) is None:
-        pass
-    return yes
-
-
 def _label(field: FormField) -> str:
     schema = field.schema
-    unsaid = schema.get("type") == "boolean" and field.default is None
-    notes = [schema.get("description"), "y or n" if unsaid else None]
-    notes += field.limits
+    notes = [schema.get("description"), *field.limits]
+    if schema.get("type") == "boolean" and field.default is None:
+        notes.insert(1, "y or n")
     if schema.get("type") in {"array", "object"} and not field.choices:
         notes.append("with commas between them" if _is_texts(schema) else "as JSON")
     told = "; ".join(one_line(each) for each in notes if each)
@@ -211,15 +198,11 @@ def _value(typed: str, field: FormField) -> object:
     schema = field.schema
     if not typed or schema.get("type") == "string":
         return typed
-    if schema.get("type") == "boolean" and (yes := _boolean(typed)) is not None:
-        return yes
+    if schema.get("type") == "boolean" and typed.lower() in _YES_OR_NO:
+        return _YES_OR_NO[typed.lower()]
     if _is_texts(schema) and not typed.startswith("["):
         return [each.strip() for each in typed.split(",") if each.strip()]
     try:
         return json.loads(typed)
     except ValueError:
         return typed
-
-
-def _boolean(typed: str) -> bool | None:
-    return {"y": True, "yes": True, "n": False, "no": False}.get(typed.lower())

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, cast
 from anyio import CapacityLimiter
 
 from goalport.agents.blackboard import DEFAULT_BINDING, Typed, matcher
-from goalport.agents.domain import Action, Agent, Condition, RetryPolicy, WaitFor, parts_of, read_agent
+from goalport.agents.domain import Agent, RetryPolicy, WaitFor, parts_of, read_agent
 from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.events import Event
 from goalport.base.observe import RareLog
@@ -103,18 +103,20 @@ class FakeEngine:
 
     async def run(self, request: Request, /) -> object:
         """The next response. Raises `AssertionError` when it does not fit the request, or there is none."""
-        return self._answer(request, self._next(request))
+        return answer_to(request, self._next(request))
 
     async def stream(self, request: Request, /) -> AsyncGenerator[Piece]:
         """The pieces of the next response; a response that is no stream comes in one piece."""
         found = self._next(request)
         for piece in found.pieces if isinstance(found, _Stream) else (found,):
-            if isinstance(piece, ThinkingDelta):
+            if isinstance(piece, BaseException):
+                raise piece
+            if isinstance(piece, ThinkingDelta) or (isinstance(piece, TextDelta) and request.output is None):
                 yield piece
             elif request.output is None:
-                yield piece if isinstance(piece, TextDelta) else TextDelta(cast("str", self._answer(request, piece)))
+                yield TextDelta(cast("str", answer_to(request, piece)))
             else:
-                yield StreamedObject(self._answer(request, piece))
+                yield StreamedObject(answer_to(request, piece))
 
     async def embed(self, interaction: Interaction, texts: Sequence[str], /) -> list[list[float]]:
         """The next response, which must contain a vector for each text."""
@@ -157,11 +159,6 @@ class FakeEngine:
         self.llm_invocations.append(invocation)
         return self.take(invocation)
 
-    def _answer(self, request: Request, said: object) -> object:
-        if isinstance(said, BaseException):
-            raise said
-        return answer_to(request, said)
-
 
 @dataclass(frozen=True, slots=True)
 class SubProcess:
@@ -198,7 +195,11 @@ class FakeOperationContext(ActionContext):
         """The calls of `as_sub_process`."""
         given = tuple(services)
         self._services = frozenset(kind for each in given for kind in type(each).__mro__[:-1])
-        process = _process(caller, groups, given, self.engine)
+        # A process of an agent without actions, in the state in which an action runs.
+        scope = Scope(Agent("Test", "Stands in for the agent whose action is tested"))
+        platform = _NoPlatform(given, self.engine)
+        process = AgentProcess("test", scope, ProcessOptions(), caller, platform, ToolGroupResolver(groups))
+        process.status, process.driven = ProcessStatus.RUNNING, True
         super().__init__(process, [tool for group in groups for tool in group.tools], "test")
         self.process.subscribe(_EventRecorder(self.events))
         for value in objects:
@@ -234,7 +235,10 @@ class FakeOperationContext(ActionContext):
         Its parameters are filled from the blackboard, with services, and with this context and its `Ai`. Raises
         `DeclarationError` where a run would, and `AssertionError` when an object is missing.
         """
-        declared = _declaration(method, self._services)
+        agent = read_agent(getattr(method, "__self__", None), SERVICE_TYPES | self._services)
+        declared = next((each for each in (*agent.actions, *agent.conditions) if each.function == method), None)
+        if declared is None:
+            raise AssertionError(f"Expected an action or a condition of {agent.name}, but came {method!r}. Mark it.")
         takes = tuple(inputs_of(declared.parameters))
         self.blackboard.infer_types_by(lambda binding, value: inferred_type(binding, value, takes, ()))
         if wanting := " and ".join(map(with_article, missing(declared.parameters, self.blackboard))):
@@ -265,14 +269,6 @@ class _EventRecorder:
 
     def on_event(self, event: Event, /) -> None:
         self.events.append(event)
-
-
-def _declaration(method: Callable[..., object], services: frozenset[type]) -> Action | Condition:
-    agent = read_agent(getattr(method, "__self__", None), SERVICE_TYPES | services)
-    for each in (*agent.actions, *agent.conditions):
-        if each.function == method:
-            return each
-    raise AssertionError(f"Expected an action or a condition of {agent.name}, but came {method!r}. Mark it.")
 
 
 class _NoPlatform(ProcessPlatform):
@@ -319,12 +315,3 @@ class _NoPlatform(ProcessPlatform):
         self, process: AgentProcess, message_id: str, message: AssistantMessage, /
     ) -> AssistantMessage:
         return message
-
-
-def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[object], engine: Engine) -> AgentProcess:
-    """A process of an agent without actions, in the state in which an action runs."""
-    scope = Scope(Agent("Test", "Stands in for the agent whose action is tested"))
-    platform = _NoPlatform(services, engine)
-    process = AgentProcess("test", scope, ProcessOptions(), caller, platform, ToolGroupResolver(groups))
-    process.status, process.driven = ProcessStatus.RUNNING, True
-    return process

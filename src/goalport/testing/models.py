@@ -5,7 +5,7 @@ Requests to an `Ai`, as tests inspect them, are here too. User guide, section 3.
 """
 
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Generic, Self, TypeVar, cast
@@ -16,13 +16,8 @@ from goalport.base.words import excerpt, type_name, with_article
 from goalport.models.llm import (
     AssistantMessage,
     EmbeddingService,
-    LanguageModel,
-    LlmOptions,
     Message,
     ModelCall,
-    ModelCard,
-    ModelReply,
-    Models,
     TextDelta,
     ThinkingDelta,
     TokenUsage,
@@ -30,7 +25,7 @@ from goalport.models.llm import (
 )
 from goalport.runtime.ai import Determination, Interaction, Request
 from goalport.runtime.ai.output_type import output_type
-from goalport.testing.scripted import USAGE, Script, Streamed, pieces_of, reply_of
+from goalport.testing.scripted import USAGE, ModelsOfAnyName, Script, Streamed
 
 T = TypeVar("T")
 PromptMatch = str | Callable[[str], bool]
@@ -270,7 +265,7 @@ def _listed(lines: Iterable[object]) -> str:
     return "\n".join(f"- {each}" for each in lines) or "- nothing"
 
 
-class ScriptedModels(Models):
+class ScriptedModels(ModelsOfAnyName):
     """`models.when_create_object(contains("a fox"), Story).then_return(Story("…"))`.
 
     Everything above a model runs for real: tools, guards, templates, binding and repair, budgets. If several rules
@@ -279,8 +274,7 @@ class ScriptedModels(Models):
     """
 
     def __init__(self, *, usage: TokenUsage = USAGE) -> None:
-        super().__init__(environment={})
-        self.usage = usage
+        super().__init__(usage)
         self.calls: list[ModelCall] = []
         """The requests of models, with system prompt, tools and schema; the newest last."""
         self.llm_invocations: list[LlmInvocation] = []
@@ -342,7 +336,15 @@ class ScriptedModels(Models):
         if self._unexpected:
             raise self._no_rule(self._unexpected)
 
-    def script(self, request: Request) -> Script:
+    def script(self, call: ModelCall) -> Script:
+        """The reply to a call. Raises `UnexpectedPrompt` when no rule matches."""
+        self.calls.append(call)
+        request = call.origin
+        if not isinstance(request, Request):  # a call that was made without an `Ai`
+            request = Request(interaction=Interaction(llm=call.options), messages=call.messages, verb="reply")
+        return self.script_for(request)
+
+    def script_for(self, request: Request) -> Script:
         """Note a request, once for all its turns; the reply to it. Raises `UnexpectedPrompt` when no rule matches."""
         invocation = LlmInvocation(request)
         if all(each.request is not request for each in self.llm_invocations):
@@ -353,19 +355,9 @@ class ScriptedModels(Models):
         self._unexpected.append(invocation)
         raise self._no_rule([invocation])
 
-    def choose(self, options: LlmOptions) -> LanguageModel:
-        """A model with the name or the role in the options."""
-        name = options.model or options.role or next(iter(options.first_of), "scripted")
-        provider, _, short = name.rpartition(":")
-        return _ScriptedLanguageModel(ModelCard(name=short, provider=provider or "test"), self)
-
     def embedding(self, name: str = "") -> EmbeddingService:
         """An embedding service of that name."""
         return _Embedder(name or "scripted", self)
-
-    def unready(self, name: str) -> str:
-        """The empty text: every model is ready."""
-        return ""
 
     def _rule(self, prompt: PromptMatch, kind: object, llm: InteractionMatch | None = None) -> Answers[object]:
         """Add a rule, which has no replies yet."""
@@ -388,33 +380,6 @@ class ScriptedModels(Models):
 
 
 @dataclass(frozen=True, slots=True)
-class _ScriptedLanguageModel:
-    """One of the models, with the name that an action asked for."""
-
-    card: ModelCard
-    models: ScriptedModels
-
-    async def reply(self, call: ModelCall, /) -> ModelReply:
-        return reply_of(self._script(call), call, self._blank())
-
-    async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        for piece in pieces_of(self._script(call), call, self._blank()):
-            if isinstance(piece, BaseException):
-                raise piece
-            yield piece
-
-    def _script(self, call: ModelCall) -> Script:
-        self.models.calls.append(call)
-        request = call.origin
-        if not isinstance(request, Request):  # a call that was made without an `Ai`
-            request = Request(interaction=Interaction(llm=call.options), messages=call.messages, verb="reply")
-        return self.models.script(request)
-
-    def _blank(self) -> ModelReply:
-        return ModelReply(message=AssistantMessage(), usage=self.models.usage, model=self.card.name)
-
-
-@dataclass(frozen=True, slots=True)
 class _Embedder:
     """One of the embedding services; the rules are applied to each text separately."""
 
@@ -426,7 +391,7 @@ class _Embedder:
         vectors: list[list[float]] = []
         for text in texts:
             asked = Interaction(embedding_service=self.name)
-            found = self.models.script(Request(interaction=asked, messages=(UserMessage(text),), verb="embed"))
+            found = self.models.script_for(Request(interaction=asked, messages=(UserMessage(text),), verb="embed"))
             if isinstance(found, BaseException):
                 raise found
             vectors.append(list(cast("Sequence[float]", found)))

@@ -6,23 +6,14 @@ code runs for real: only models, recorded calls of tools and people are replaced
 
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError
 from goalport.base.events import ActionStarted, Event
-from goalport.models.llm import (
-    LanguageModel,
-    LlmOptions,
-    ModelCall,
-    ModelCard,
-    ModelReply,
-    Models,
-    TextDelta,
-    ThinkingDelta,
-)
+from goalport.models.llm import ModelCall, ModelReply, TokenUsage
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import (
     ActionContext,
@@ -34,7 +25,7 @@ from goalport.runtime.process import (
 )
 from goalport.runtime.process.action_progress import Step, fingerprint_of_model_call
 from goalport.store import Codec, Json, LeftOut, QuestionRecord, StoredProcess, StoredTypes, decoded, imported
-from goalport.testing.scripted import pieces_of
+from goalport.testing.scripted import ModelsOfAnyName
 from goalport.tools import Tool, ToolGroup, ToolResult
 
 
@@ -99,7 +90,7 @@ class Recording:
         Raises `AssertionError` if there is none, and with `exact` also if anything went another way.
         """
         run = _Run(self._members)
-        settings = {**settings, "models": _RecordedModels(run), "keep_journals": True}
+        settings = {**settings, "models": run, "keep_journals": True}
         known = list[ToolGroup](settings.pop("tool_groups", ()))
         missing = _missing_groups(AgentPlatform(agents, tool_groups=known, **settings), self._members.values())
         async with AgentPlatform(agents, tool_groups=[*known, *missing], **settings) as platform:
@@ -140,27 +131,19 @@ class _Member:
         return [Step(each.kind, each.name, each.value) for each in self.stored.journal if each.action == action]
 
 
-@dataclass
-class _Replies:
-    """The recorded replies of models to one run of an action."""
+class _Run(ModelsOfAnyName):
+    """What was recorded, beside what happens now: models that reply as then, and a listener to the new processes."""
 
-    left: list[tuple[str, ModelReply]]
-    """Each with the hash of its request."""
-
-
-@dataclass
-class _Run:
-    """What was recorded, beside what happens now. It listens to the events of the new processes."""
-
-    members: Mapping[str, _Member]
-    lacking: str = ""
-    """Why a model could not reply."""
-    _followed: dict[str, tuple[AgentProcess, _Member | None]] = field(
-        default_factory=dict[str, tuple[AgentProcess, "_Member | None"]]
-    )
-    _keys: dict[tuple[str, str], list[str]] = field(default_factory=dict[tuple[str, str], list[str]])
-    _replies: dict[str, _Replies] = field(default_factory=dict[str, _Replies])
-    _changed: list[str] = field(default_factory=list[str])
+    def __init__(self, members: Mapping[str, _Member]) -> None:
+        super().__init__(TokenUsage())
+        self.members = members
+        self.lacking = ""
+        """Why a model could not reply."""
+        self._followed: dict[str, tuple[AgentProcess, _Member | None]] = {}
+        self._keys: dict[tuple[str, str], list[str]] = {}
+        self._replies: dict[str, list[tuple[str, ModelReply]]] = {}
+        """By the key of the journal of an action, the replies that are left, each with the hash of its request."""
+        self._changed: list[str] = []
 
     def follow(self, process: AgentProcess, member: "_Member | None") -> None:
         """Note which recorded process a new one repeats."""
@@ -189,36 +172,37 @@ class _Run:
         """Give an action that begins what its tools returned when it was recorded."""
         if not isinstance(event, ActionStarted):
             return
-        process = next(each for each in self._root().family if each.id == event.process_id)
+        root = next(iter(self._followed.values()))[0]
+        process = next(each for each in root.family if each.id == event.process_id)
         member, journal = self.member_of(process), process.progress.journals[event.action]
         keys = self._keys.setdefault((process.id, event.action), [])
         if journal.key in keys:
             return
         steps = [] if member is None else member.steps(event.action, len(keys))
         keys.append(journal.key)
-        self._replies[journal.key] = _Replies(
-            [(_hash_in(each.name), cast("ModelReply", each.value)) for each in steps if each.kind == "reply"]
-        )
+        replies = self._replies[journal.key] = []
         for each in steps:
-            if each.kind == "result":
-                journal.results[_renamed(each.name, journal.key)] = cast("ToolResult", each.value)
+            if each.kind == "reply":  # whose name ends with the model, the hash of the request and a number
+                wanted = each.name.rpartition("#")[0].rpartition("-")[2]
+                replies.append((wanted, cast("ModelReply", each.value)))
+            if each.kind == "result":  # whose name begins with the key of its journal
+                name = f"{journal.key}/{each.name.partition('/')[2]}"
+                journal.results[name] = cast("ToolResult", each.value)
 
-    def _root(self) -> AgentProcess:
-        return next(iter(self._followed.values()))[0]
-
-    def reply(self, call: ModelCall) -> ModelReply:
+    def script(self, call: ModelCall) -> ModelReply:
         """The recorded reply to a request. Raises `AssertionError` if there is none."""
         try:
             context = ActionContext.current()
         except GoalportError:
             return self._refuse("A model was asked outside of actions, as in a condition, which is not recorded.")
-        replies = self._replies[context.journal.key].left
+        replies = self._replies[context.journal.key]
+        asked = f"{call.messages[-1].content[:300]!r}" if call.messages else "''"
         wanted = fingerprint_of_model_call("", call).removeprefix("-")
         place = next((place for place, (known, _) in enumerate(replies) if known == wanted), None)
         if place is None and not replies:
-            return self._refuse(f"{context.action} asked a model once more than was recorded: {_prompt(call)}")
+            return self._refuse(f"{context.action} asked a model once more than was recorded: {asked}")
         if place is None:
-            self._changed.append(f"{context.action} asked a model for something else: {_prompt(call)}")
+            self._changed.append(f"{context.action} asked a model for something else: {asked}")
         return replies.pop(place or 0)[1]
 
     def _refuse(self, why: str) -> ModelReply:
@@ -236,24 +220,15 @@ class _Run:
             if before != now:
                 yield f"{process.agent.name} ran {', '.join(now)}; recorded is {', '.join(before)}."
             for each in process.history:
-                yield from self._calls(process, each, member)
+                recorded = Counter(_tools_in(one for one in member.history if one.action == each.action))
+                for name in Counter(_tools_in([each])) - recorded:
+                    how = "in a way that was not recorded: it was called for real"
+                    yield f"{each.action} called the tool {name} {how}."
         for key, replies in self._replies.items():
-            if replies.left:
-                yield f"{len(replies.left)} recorded replies of models were not asked for in {key}."
+            if replies:
+                yield f"{len(replies)} recorded replies of models were not asked for in {key}."
         if str(root.status) != self.members[next(iter(self.members))].stored.process.status:
             yield f"The process is {root.status}."
-
-    def _calls(self, process: AgentProcess, invocation: ActionInvocation, member: "_Member") -> Iterator[str]:
-        names = Counter(_tool_in(each.name) for each in invocation.steps if each.kind == "result")
-        recorded = Counter(
-            _tool_in(step.name)
-            for each in member.history
-            if each.action == invocation.action
-            for step in each.steps
-            if step.kind == "result"
-        )
-        for name in names - recorded:
-            yield f"{invocation.action} called the tool {name} in a way that was not recorded: it was called for real."
 
     def answers(self, process: AgentProcess) -> Iterator[tuple[str, object, str]]:
         """The answers to the open questions of a family: the id of each, the answer, and the reason of a no."""
@@ -262,40 +237,6 @@ class _Run:
             for question, record in zip(each.questions, recorded, strict=False):
                 if question.status == "open" and record.status in {"answered", "declined", "expired"}:
                     yield question.id, record.answer, record.reason or ("no" if record.status != "answered" else "")
-
-
-class _RecordedModels(Models):
-    """Models of any name, which give the recorded replies."""
-
-    def __init__(self, run: _Run) -> None:
-        super().__init__(environment={})
-        self._run = run
-
-    def choose(self, options: LlmOptions) -> LanguageModel:
-        """A model with the name or the role in the options."""
-        name = options.model or options.role or next(iter(options.first_of), "recorded")
-        provider, _, short = name.rpartition(":")
-        return _RecordedModel(ModelCard(name=short, provider=provider or "recorded"), self._run)
-
-    def unready(self, name: str) -> str:
-        """The empty text: every model is ready."""
-        return ""
-
-
-@dataclass(frozen=True, slots=True)
-class _RecordedModel:
-    card: ModelCard
-    run: _Run
-
-    async def reply(self, call: ModelCall, /) -> ModelReply:
-        return self.run.reply(call)
-
-    async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        reply = self.run.reply(call)
-        for piece in pieces_of(reply, call, reply):
-            if isinstance(piece, BaseException):
-                raise piece
-            yield piece
 
 
 async def _to_the_end(platform: AgentPlatform, process: AgentProcess, run: _Run) -> None:
@@ -315,15 +256,7 @@ def _missing_groups(platform: AgentPlatform, members: Iterable[_Member]) -> Iter
     """Groups that no server provides here, with the tools whose calls were recorded."""
     held = (*platform.agents, *platform.agents.components)
     roles = dict.fromkeys(role for agent in held for action in agent.actions for role in action.roles)
-    names = sorted(
-        {
-            _tool_in(step.name)
-            for member in members
-            for invocation in member.history
-            for step in invocation.steps
-            if step.kind == "result"
-        }
-    )
+    names = sorted({name for member in members for name in _tools_in(member.history)})
     for role in roles:
         if platform.groups.find(role) is None:
             yield ToolGroup(role, tuple(_stand_in(name) for name in names))
@@ -336,21 +269,7 @@ def _stand_in(name: str) -> Tool:
     return Tool(name, "A tool whose calls were recorded", {"type": "object"}, call)
 
 
-def _hash_in(name: str) -> str:
-    """The hash of the request in the name of a reply, without the model."""
-    return name.rpartition("#")[0].rpartition("-")[2]
-
-
-def _tool_in(name: str) -> str:
-    """The tool in the name of a result."""
-    return name.rpartition("#")[0].rpartition("/tool:")[2].rpartition("-")[0]
-
-
-def _renamed(name: str, key: str) -> str:
-    """The name of a step in the journal of another process; it begins with the key of its journal."""
-    return f"{key}/{name.partition('/')[2]}"
-
-
-def _prompt(call: ModelCall) -> str:
-    last = call.messages[-1].content if call.messages else ""
-    return f"{last[:300]!r}"
+def _tools_in(history: Iterable[ActionInvocation]) -> Iterator[str]:
+    """The tools whose results were noted while actions ran: they are in the names of the results."""
+    for step in (step for each in history for step in each.steps if step.kind == "result"):
+        yield step.name.rpartition("#")[0].rpartition("/tool:")[2].rpartition("-")[0]

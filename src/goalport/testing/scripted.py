@@ -4,6 +4,7 @@ It takes the place of a provider's model, below the tool loop, the structured ou
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
@@ -12,9 +13,12 @@ from pydantic_core import to_json
 
 from goalport.models.llm import (
     AssistantMessage,
+    LanguageModel,
+    LlmOptions,
     ModelCall,
     ModelCard,
     ModelReply,
+    Models,
     TextDelta,
     ThinkingDelta,
     TokenUsage,
@@ -58,11 +62,73 @@ def streams(*pieces: object) -> Streamed:
 
     An exception among them is raised at its position, as when a connection breaks.
     """
-    return Streamed(tuple(map(_piece, pieces)))
+    made: list[TextDelta | ThinkingDelta | BaseException] = []
+    for each in pieces:
+        if isinstance(each, TextDelta | ThinkingDelta | BaseException):
+            made.append(each)
+        else:
+            made.append(TextDelta(each if isinstance(each, str) else f"{to_json(each, by_alias=True).decode()}\n"))
+    return Streamed(tuple(made))
+
+
+class _AnsweringModel(ABC):
+    """A model that replies as scripts say."""
+
+    card: ModelCard
+    usage: TokenUsage
+    """The cost of each reply that does not say otherwise."""
+
+    @abstractmethod
+    def script(self, call: ModelCall) -> Script:
+        """The script for a call. Raises `AssertionError` when there is none."""
+
+    async def reply(self, call: ModelCall, /) -> ModelReply:
+        """The reply of the script."""
+        return reply_of(self.script(call), call, self._blank())
+
+    async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
+        """The reply word by word, its thoughts first, or in pieces if it was made by `streams`."""
+        for piece in pieces_of(self.script(call), call, self._blank()):
+            if isinstance(piece, BaseException):
+                raise piece
+            yield piece
+
+    def _blank(self) -> ModelReply:
+        return ModelReply(message=AssistantMessage(), usage=self.usage, model=self.card.name)
+
+
+class _ModelOfAnyName(_AnsweringModel):
+    def __init__(self, card: ModelCard, script: Callable[[ModelCall], Script], usage: TokenUsage) -> None:
+        self.card, self.usage, self._script = card, usage, script
+
+    def script(self, call: ModelCall) -> Script:
+        return self._script(call)
+
+
+class ModelsOfAnyName(Models, ABC):
+    """A model for every name and every role that is asked for. `usage` is the cost of each request of a model."""
+
+    def __init__(self, usage: TokenUsage) -> None:
+        super().__init__(environment={})
+        self.usage = usage
+
+    @abstractmethod
+    def script(self, call: ModelCall) -> Script:
+        """The script for a call of any model. Raises `AssertionError` when there is none."""
+
+    def choose(self, options: LlmOptions) -> LanguageModel:
+        """A model with the name or the role in the options."""
+        name = options.model or options.role or next(iter(options.first_of), "scripted")
+        provider, _, short = name.rpartition(":")
+        return _ModelOfAnyName(ModelCard(name=short, provider=provider or "test"), self.script, self.usage)
+
+    def unready(self, name: str) -> str:
+        """The empty text: every model is ready."""
+        return ""
 
 
 @dataclass(slots=True)
-class ScriptedModel:
+class ScriptedModel(_AnsweringModel):
     """`ScriptedModel(["Hello", calls_tool("add", a=1, b=2), Story("…")])`: the replies, in order, of one model."""
 
     replies: Iterable[Script] = ()
@@ -81,19 +147,8 @@ class ScriptedModel:
         """The number of replies that were not used."""
         return len(self._left)
 
-    async def reply(self, call: ModelCall, /) -> ModelReply:
+    def script(self, call: ModelCall) -> Script:
         """The next reply. Raises `AssertionError` when there is none left."""
-        return reply_of(self._next(call), call, ModelReply(message=_NOTHING, usage=self.usage, model=self.card.name))
-
-    async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        """The next reply word by word, its thoughts first, or in pieces if it was made by `streams`."""
-        blank = ModelReply(message=_NOTHING, usage=self.usage, model=self.card.name)
-        for piece in pieces_of(self._next(call), call, blank):
-            if isinstance(piece, BaseException):
-                raise piece
-            yield piece
-
-    def _next(self, call: ModelCall) -> Script:
         self.calls.append(call)
         if not self._left:
             asked = call.messages[-1] if call.messages else None
@@ -101,13 +156,22 @@ class ScriptedModel:
         return self._left.pop(0)
 
 
-_NOTHING: Final = AssistantMessage()
-
-
 def reply_of(script: Script, call: ModelCall, blank: ModelReply) -> ModelReply:
     """The reply of a script to a call; `blank` supplies what it leaves open. Raises the exception that it is."""
-    said = _resolved(script, call)
-    reply = said if isinstance(said, ModelReply) else replace(blank, message=_message(said))
+    match _resolved(script, call):
+        case ModelReply() as reply:
+            pass
+        case AssistantMessage() as message:
+            reply = replace(blank, message=message)
+        case Streamed() as streamed:
+            reply = replace(blank, message=streamed.message)
+        case str(text):
+            reply = replace(blank, message=AssistantMessage(text))
+        case said:
+            several = cast("list[object]", said) if isinstance(said, list) else [said]
+            calls = tuple(each for each in several if isinstance(each, ToolCall))
+            text = "" if calls else to_json(said, by_alias=True).decode()
+            reply = replace(blank, message=AssistantMessage(text, calls=calls))
     reply = replace(reply, model=reply.model or blank.model)
     if reply.message.calls:
         return replace(reply, finish="tool_call" if reply.finish == "stop" else reply.finish)
@@ -126,8 +190,9 @@ def pieces_of(
         yield reply_of(said, call, blank)
         return
     reply = reply_of(said, call, blank)
-    yield from map(ThinkingDelta, _words(reply.message.thinking))
-    yield from map(TextDelta, _words(reply.message.content if reply.output is None else reply.output))
+    text = reply.message.content if reply.output is None else reply.output
+    yield from (ThinkingDelta(each[0]) for each in _WORD.finditer(reply.message.thinking) if each[0])
+    yield from (TextDelta(each[0]) for each in _WORD.finditer(text) if each[0])
     yield reply
 
 
@@ -137,27 +202,3 @@ def _resolved(script: Script, call: ModelCall) -> Script:
     if isinstance(script, BaseException):
         raise script
     return script
-
-
-def _message(said: Script) -> AssistantMessage:
-    match said:
-        case AssistantMessage():
-            return said
-        case Streamed():
-            return said.message
-        case str():
-            return AssistantMessage(said)
-        case _:
-            several = cast("list[object]", said) if isinstance(said, list) else [said]
-            calls = tuple(each for each in several if isinstance(each, ToolCall))
-            return AssistantMessage(calls=calls) if calls else AssistantMessage(to_json(said, by_alias=True).decode())
-
-
-def _piece(said: object) -> TextDelta | ThinkingDelta | BaseException:
-    if isinstance(said, TextDelta | ThinkingDelta | BaseException):
-        return said
-    return TextDelta(said if isinstance(said, str) else f"{to_json(said, by_alias=True).decode()}\n")
-
-
-def _words(text: str) -> list[str]:
-    return [word for word in _WORD.findall(text) if word]

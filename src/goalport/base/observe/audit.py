@@ -68,17 +68,14 @@ class Audit:
                 time.sleep(_GATHER_SECONDS)
             entries += [self._waiting.get() for _ in range(self._waiting.qsize())]
             ends = None in entries
-            self._write([each.line for each in entries if each is not None])
-        self._file.close()
-
-    def _write(self, lines: Sequence[bytes]) -> None:
-        while lines:
+            lines = [_line_of(each) for each in entries if each is not None]
             try:
-                lines = lines[self._file.append(lines) :]
+                while lines:
+                    lines = lines[self._file.append(lines) :]
+                self._is_failing = False
             except OSError as error:
                 self._lose(error.strerror or str(error), len(lines))
-                return
-        self._is_failing = False
+        self._file.close()
 
     def _lose(self, reason: str, number: int = 1) -> None:
         self.lost += number
@@ -97,19 +94,14 @@ class _Entry(NamedTuple):
     request_id: str
     facts: Mapping[str, object]
 
-    @property
-    def line(self) -> bytes:
-        """The entry as a line of the file, without what is empty in it."""
-        entry: dict[str, object] = {
-            "time": time_of(self.seconds),
-            "deed": self.deed,
-            "caller": self.caller.id,
-            "issuer": self.caller.issuer,
-            "request_id": self.request_id,
-            **self.facts,
-        }
-        kept = {name: value for name, value in entry.items() if value not in ("", None, (), [])}
-        return f"{hide_known(_JSON.encode(kept))}\n".encode()
+
+def _line_of(entry: _Entry) -> bytes:
+    """The entry as a line of the file, without what is empty in it."""
+    seconds, deed, caller, request_id, facts = entry
+    told = {"time": time_of(seconds), "deed": deed, "caller": caller.id, "issuer": caller.issuer}
+    found = {**told, "request_id": request_id, **facts}
+    kept = {name: value for name, value in found.items() if value not in ("", None, (), [])}
+    return f"{hide_known(_JSON.encode(kept))}\n".encode()
 
 
 class _RotatedFile:

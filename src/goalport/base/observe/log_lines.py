@@ -36,18 +36,26 @@ _MOST_KINDS: Final = 1_000
 _told_log = logging.getLogger("goalport.server")
 
 
-class TextFormatter(logging.Formatter):
-    """A record as one line: time, level, process, logger, the id of the request, and the message."""
-
+class _LineFormatter(logging.Formatter):
     def __init__(self, *, process: bool = False) -> None:
         super().__init__()
         self._process = process
+
+    def _exception_of(self, record: logging.LogRecord) -> str:
+        """The traceback of a record; `secrecy` has put the one without secrets there already."""
+        if record.exc_text is None and record.exc_info:
+            record.exc_text = self.formatException(record.exc_info)
+        return record.exc_text or ""
+
+
+class TextFormatter(_LineFormatter):
+    """A record as one line: time, level, process, logger, the id of the request, and the message."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as text."""
         message = record.getMessage()
         lines = message.split("\n") if getattr(record, LINES, False) else [message]
-        for more in (_exception_of(self, record), record.stack_info and self.formatStack(record.stack_info)):
+        for more in (self._exception_of(record), record.stack_info and self.formatStack(record.stack_info)):
             lines += more.split("\n") if more else ()
         process = f" {os.getpid()}" if self._process else ""
         request = f" [{identity}]" if (identity := REQUEST_ID.get()) else ""
@@ -55,12 +63,8 @@ class TextFormatter(logging.Formatter):
         return hide_known(f"{time_of(record.created)} {record.levelname}{process} {record.name}{request}: {text}")
 
 
-class JsonFormatter(logging.Formatter):
+class JsonFormatter(_LineFormatter):
     """A record as one JSON object, in which its fields are members."""
-
-    def __init__(self, *, process: bool = False) -> None:
-        super().__init__()
-        self._process = process
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as JSON."""
@@ -75,7 +79,7 @@ class JsonFormatter(logging.Formatter):
         if self._process:
             content["pid"] = os.getpid()
         content |= {**_place_in_trace(), **getattr(record, FIELDS, {})}
-        if exception := _exception_of(self, record):
+        if exception := self._exception_of(record):
             content["exception"] = exception
         if record.stack_info:
             content["stack"] = self.formatStack(record.stack_info)
@@ -135,13 +139,6 @@ def time_of(seconds: float) -> str:
 def _second(seconds: int) -> str:
     """The time without its fraction: the same for all lines of a second, of which a busy server writes a thousand."""
     return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
-
-
-def _exception_of(formatter: logging.Formatter, record: logging.LogRecord) -> str:
-    """The traceback of a record; `secrecy` has put the one without secrets there already."""
-    if record.exc_text is None and record.exc_info:
-        record.exc_text = formatter.formatException(record.exc_info)
-    return record.exc_text or ""
 
 
 def _escaped(text: str) -> str:

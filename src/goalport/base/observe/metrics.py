@@ -5,7 +5,7 @@ supervisor made; any worker answers for all. Labels are names of the workspace, 
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -154,12 +154,25 @@ class Metrics:
         `processes` are those by status; `store` are the bytes that it takes, and for how many seconds the oldest open
         question has waited. None: that is not known now.
         """
+        # What the store says is not added up, since the workers of a server share it.
+        families: list[Metric] = []
+        if processes is not None:
+            words = "Processes that are kept, by status."
+            families.append(by_status := GaugeMetricFamily("goalport_processes", words, labels=["status"]))
+            for status, number in processes.items():
+                by_status.add_metric([status], number)
+        if store is not None:
+            oldest = "How long the oldest open question has waited."
+            families += [
+                GaugeMetricFamily("goalport_store_bytes", "Space that the store takes.", value=store[0]),
+                GaugeMetricFamily("goalport_oldest_question_seconds", oldest, value=store[1]),
+            ]
         registry = CollectorRegistry()
         if os.environ.get(_FOLDER):
             MultiProcessCollector(registry)
         else:
             registry.register(_Families(self._registry.collect))
-        registry.register(_Families(lambda: _stored(processes, store)))
+        registry.register(_Families(lambda: families))
         encode, media_type = choose_encoder(accept)
         return encode(registry), media_type
 
@@ -169,16 +182,3 @@ class _Families(Collector):
 
     def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
         self.collect = collect
-
-
-def _stored(processes: Mapping[str, int] | None, store: tuple[int, float] | None) -> Iterator[Metric]:
-    """What the store says: the workers of a server share it, so this is not added up."""
-    if processes is not None:
-        family = GaugeMetricFamily("goalport_processes", "Processes that are kept, by status.", labels=["status"])
-        for status, number in processes.items():
-            family.add_metric([status], number)
-        yield family
-    if store is not None:
-        yield GaugeMetricFamily("goalport_store_bytes", "Space that the store takes.", value=store[0])
-        words = "How long the oldest open question has waited."
-        yield GaugeMetricFamily("goalport_oldest_question_seconds", words, value=store[1])
