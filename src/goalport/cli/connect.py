@@ -111,12 +111,6 @@ class Client:
         return Path(_filled(places[scope], machine.places))
 
 
-def _clients() -> Mapping[str, Client]:
-    tables = tomllib.loads((files_of_package("goalport.cli") / "clients.toml").read_text(encoding="utf-8"))
-    ways = {name: KeyWay(**table.pop("key", {})) for name, table in tables.items()}
-    return {name: Client(name=name, key=ways[name], **table) for name, table in tables.items()}
-
-
 def _filled(template: Any, values: Mapping[str, object]) -> Any:
     """A part of an entry with values for the names in braces; a list in a list is spliced into it."""
     match template:
@@ -139,7 +133,10 @@ def _filled(template: Any, values: Mapping[str, object]) -> Any:
             return template
 
 
-CLIENTS: Final = _clients()
+_TABLES = tomllib.loads((files_of_package("goalport.cli") / "clients.toml").read_text(encoding="utf-8"))
+CLIENTS: Final[Mapping[str, Client]] = {
+    name: Client(name=name, key=KeyWay(**table.pop("key", {})), **table) for name, table in _TABLES.items()
+}
 
 
 @Parameter(name="*")

@@ -12,7 +12,6 @@ from importlib.metadata import distribution
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from goalport import __version__
 from goalport.base.errors import WorkspaceError
@@ -48,7 +47,14 @@ def new(folder: Path, /) -> None:
         shown = ", ".join([*occupants[:_SHOWN], *(["…"] if occupants[_SHOWN:] else [])])
         raise WorkspaceError(f"{root} is not empty (it holds {shown}); {_FIX}: goalport new {folder / 'agents'}")
     name = re.sub(r"[^a-z0-9]+", "-", root.name.lower()).strip("-") or "my-agents"
-    requirement = _requirement()
+    # With this requirement pip installs this goalport elsewhere: its version, or the path of its source.
+    match json.loads(distribution("goalport").read_text("direct_url.json") or "{}"):
+        case {"url": str(url), "vcs_info": {"vcs": str(vcs), "commit_id": str(commit)}}:
+            requirement = f"goalport @ {vcs}+{url}@{commit}"
+        case {"url": str(url)}:
+            requirement = f"goalport @ {url}"
+        case _:
+            requirement = f"goalport=={__version__}"
     words = {"@name@": name, "@goalport@": requirement}
     for path, text in _templates(files("goalport.cli") / "templates", PurePosixPath()):
         for placeholder, word in words.items():
@@ -78,18 +84,6 @@ def new(folder: Path, /) -> None:
 def _write(target: Path, text: str) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text, encoding="utf-8", newline="\n")
-
-
-def _requirement() -> str:
-    """The requirement with which pip installs this goalport elsewhere: its version, or the path of its source."""
-    origin: dict[str, Any] = json.loads(distribution("goalport").read_text("direct_url.json") or "{}")
-    match origin:
-        case {"url": str(url), "vcs_info": {"vcs": str(vcs), "commit_id": str(commit)}}:
-            return f"goalport @ {vcs}+{url}@{commit}"
-        case {"url": str(url)}:
-            return f"goalport @ {url}"
-        case _:
-            return f"goalport=={__version__}"
 
 
 def _templates(folder: Traversable, place: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:

@@ -3,7 +3,6 @@
 Nothing runs: conditions count as unknown.
 """
 
-import json
 from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -13,6 +12,7 @@ from goalport.agents.plan import Available, Explanation, HasRun, LastResult, Pla
 from goalport.base.errors import UnknownName
 from goalport.base.words import counted, type_label
 from goalport.cli.options import WorkspaceFolder
+from goalport.cli.terminal import show_json
 from goalport.cli.workspace import goal_named, open_with_agents
 from goalport.runtime.process import asks_a_model, planner_for
 
@@ -74,7 +74,13 @@ def plan(
         for each in found.goals
         for start in starts
     ]
-    print(_FORMATS[format](explained))
+    match format:
+        case "text":
+            print("\n".join(line for each in explained for line in _lines(each)))
+        case "mermaid":
+            print(_mermaid(explained))
+        case "json":
+            show_json([*map(_record, explained)])
     return REACHED if all(each.explanation.plan for each in explained) else UNREACHED
 
 
@@ -85,10 +91,6 @@ def _asked_by(action: Action, servers: Container[str]) -> Iterator[str]:
     if asks_a_model(action):
         yield "a model"
     yield from (f"the servers of {role!r}" for role in action.roles if role in servers)
-
-
-def _json(explained: Sequence[ExplainedGoal]) -> str:
-    return json.dumps([*map(_record, explained)], indent=2, ensure_ascii=False)
 
 
 def _record(explained: ExplainedGoal) -> dict[str, object]:
@@ -146,10 +148,6 @@ def _plan_record(plan: Plan) -> dict[str, object]:
         "net_value": plan.net_value,
         "proven": plan.proven,
     }
-
-
-def _text(explained: Sequence[ExplainedGoal]) -> str:
-    return "\n".join(line for each in explained for line in _lines(each))
 
 
 def _lines(explained: ExplainedGoal) -> Iterator[str]:
@@ -244,6 +242,3 @@ def _missing(prefix: str, explanation: Explanation) -> Iterator[str]:
 
 def _quoted(text: str) -> str:
     return text.replace('"', "#quot;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-_FORMATS = {"text": _text, "mermaid": _mermaid, "json": _json}

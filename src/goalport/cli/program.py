@@ -190,7 +190,13 @@ def execute(words: Sequence[str], commands: App = app) -> int:
         if debug:
             sys.stderr.write(visible(traceback_of(error)))
             return FAILED
-        return _print_error(_error_text(error), MISUSED if isinstance(error, BadInput | UnknownName) else FAILED)
+        told = str(error)
+        if isinstance(error, OSError) and error.filename is not None:
+            told = f"{error.filename}: {error.strerror}."
+        elif not isinstance(error, GoalportError):
+            first = f"{type(error).__name__}: {'' if not told else told.splitlines()[0]}"
+            told = f"{first} (Goalport did not expect this; --debug shows where it is from.)"
+        return _print_error(told, MISUSED if isinstance(error, BadInput | UnknownName) else FAILED)
     return code if isinstance(code, int) else DONE
 
 
@@ -253,15 +259,6 @@ def unknown_command(name: str, commands: App) -> str:
     groups["Other"] = [each for each in names if not any(each in known for known in _COMMANDS.values())]
     lines = [f"  {group + ':':<11}{', '.join(known)}" for group, known in groups.items() if known]
     return "\n".join([f"{told} Known:", *lines])
-
-
-def _error_text(error: Exception) -> str:
-    if isinstance(error, GoalportError):
-        return str(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}."
-    first = str(error).partition("\n")[0]
-    return f"{type(error).__name__}: {first} (Goalport did not expect this; --debug shows where it is from.)"
 
 
 def _print_error(message: str, code: int) -> int:

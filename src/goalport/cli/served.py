@@ -61,7 +61,18 @@ class ServerClient:
     """A client of one server."""
 
     def __init__(self, address: str, hint: str = "") -> None:
-        self.address = _base(address)
+        self.address = address.strip().rstrip("/")
+        valid = self.address.isprintable() and not set(self.address) & set("?# ")
+        try:
+            parts = urlsplit(self.address)
+            valid = valid and parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            valid = False
+        if not valid:
+            given = hide(address)
+            raise BadInput(f"Expected --server to be an address such as http://127.0.0.1:8080, but got {given!r}.")
+        for each in _ENDPOINTS:
+            self.address = self.address.removesuffix(each)
         self.shown = hide(self.address)
         """The address without a password."""
         self._hint = hint
@@ -222,17 +233,6 @@ def _object_of(response: httpx2.Response) -> Mapping[str, Any]:
         if isinstance(content, dict):
             return cast("dict[str, Any]", content)
     return {}
-
-
-def _base(given: str) -> str:
-    """The address of a server in what a person gave. Raises `BadInput`."""
-    address = given.strip().rstrip("/")
-    valid = address.isprintable() and not set(address) & set("?# ")
-    with suppress(ValueError):
-        parts = urlsplit(address)
-        if valid and parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0:
-            return next((address.removesuffix(each) for each in _ENDPOINTS if address.endswith(each)), address)
-    raise BadInput(f"Expected --server to be an address such as http://127.0.0.1:8080, but got {hide(given)!r}.")
 
 
 FAILED: Final = 1

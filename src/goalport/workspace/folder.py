@@ -161,7 +161,7 @@ def _message(error: BaseException) -> str:
         case NameError():
             name = error.name
             for frame, _ in traceback.walk_tb(error.__traceback__):
-                known = [*frame.f_globals, *frame.f_locals]
+                known = [*{**frame.f_globals, **frame.f_locals}]
         case ImportError():
             wanted = _NOT_IN_MODULE.match(str(error))
             name, known = wanted[1] if wanted else "", dir(sys.modules.get(error.name or ""))
