@@ -29,10 +29,9 @@ from goalport.server.doors.openai import OpenAiDoor
 from goalport.server.doors.rest import RestDoor
 from goalport.server.publish.calls import new_request_id
 from goalport.server.publish.publisher import Publisher
-from goalport.server.site.guard import BodyLimit, HostGuard, LocalCallers, first_part
+from goalport.server.site.guard import BodyLimit, EndedStreams, HostGuard, LocalCallers, first_part
 from goalport.server.site.health import HEALTH_PATHS, METRICS_PATH, Health, MetricsPage
 from goalport.server.site.protocol import RETRY_SECONDS
-from goalport.server.site.shutdown import EndedStreams
 from goalport.workspace import Workspace
 from goalport.workspace.settings import Settings, load_settings
 

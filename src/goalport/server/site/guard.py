@@ -6,6 +6,7 @@ its header, before anything is read; another one is read first, up to the limit.
 given. Who calls is for `auth`.
 """
 
+import asyncio
 import base64
 import binascii
 import hashlib
@@ -23,8 +24,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.base.hosts import is_loopback, is_wildcard
+from goalport.base.observe import RareLog
 from goalport.models.llm import TRIAL_MODEL
-from goalport.server.auth.guard import route_path
+from goalport.server.auth.guard import GONE, receive_until, route_path
+from goalport.server.doors.mcp.door import SSE_PATH
 from goalport.server.doors.mcp.jsonrpc import replayed
 from goalport.server.site.health import HEALTH_PATHS
 from goalport.server.web.problems import problem
@@ -34,7 +37,6 @@ _log = logging.getLogger(__name__)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?")
 """A host name, an IPv4 address or an IPv6 address in brackets, with or without a port, and nothing else."""
-_MOST_LOGGED: Final = 100
 _MOST_REMEMBERED: Final = 256
 _WHITESPACE: Final = b" \t"
 _ANY: Final = "*"
@@ -58,7 +60,7 @@ class HostGuard:
         own = () if is_wildcard(settings.host) else [_bracketed(settings.host)]
         self._hosts = _LOOPBACK | _patterns([*settings.allowed_hosts, *own])
         self._origins = _patterns(settings.allowed_origins)
-        self._logged: set[str] = set()
+        self._rare_log = RareLog()
         self._serves = lru_cache(_MOST_REMEMBERED)(self._is_served)
         """Whether a Host header is that of this server. Most clients send the same one with each request."""
 
@@ -96,14 +98,13 @@ class HostGuard:
         return not self._origins.isdisjoint({_ANY, origin, *([f"{scheme}://{name}:*"] if name else [])})
 
     def _refusal(self, kind: str, value: str, entry: str, status: HTTPStatus) -> Response:
-        if value not in self._logged and len(self._logged) < _MOST_LOGGED:
-            self._logged.add(value)
-            setting, entry = f"allowed_{kind}s", entry[:200]
-            text = (
-                "Refused a request with the %s %r. If that is how clients reach this server, allow it: GOALPORT_%s=%s,"
-                ' or %s = ["%s"] in server/settings.toml.'
-            )
-            _log.warning(text, kind, value[:200], setting.upper(), entry, setting, entry)
+        setting, entry = f"allowed_{kind}s", entry[:200]
+        text = (
+            "Refused a request with the %s %r. If that is how clients reach this server, allow it: GOALPORT_%s=%s,"
+            ' or %s = ["%s"] in server/settings.toml.'
+        )
+        given = (kind, value[:200], setting.upper(), entry, setting, entry)
+        self._rare_log.log(_log.warning, value[:200], text, *given)
         told = (
             "This server does not answer for that host"
             if kind == "host"
@@ -199,16 +200,14 @@ class LocalCallers:
     def __init__(self, app: ASGIApp, open_paths: Collection[str]) -> None:
         self._app = app
         self._open_paths = open_paths
-        self._has_logged = False
+        self._rare_log = RareLog()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         passes = scope["type"] != "http" or _is_local(_address(scope)) or route_path(scope) in self._open_paths
         if passes or getattr(scope.get("user"), "is_authenticated", False):
             await self._app(scope, receive, send)
             return
-        if not self._has_logged:
-            _log.warning(_REFUSED, _address(scope))
-        self._has_logged = True
+        self._rare_log.log(_log.warning, "", _REFUSED, _address(scope))
         await problem(HTTPStatus.FORBIDDEN, "no-authentication", _TOLD)(scope, receive, send)
 
 
@@ -221,6 +220,41 @@ def _is_local(address: str) -> bool:
         return True
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
     return (mapped or found).is_loopback
+
+
+_EVENTS: Final = b"text/event-stream"
+
+
+class EndedStreams:
+    """ASGI middleware that ends streams of events when the server shuts down, which is when `closing` is set.
+
+    One that a client has opened by GET then ends as if the client had left, unless answers of calls come on it, as on
+    `/sse`. Any whose app returns in its midst is completed.
+    """
+
+    def __init__(self, app: ASGIApp, closing: asyncio.Event) -> None:
+        self._app = app
+        self._closing = closing
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        streams = False
+        ends_early = scope["type"] == "http" and scope["method"] == "GET" and route_path(scope) != SSE_PATH
+
+        async def watched_send(message: Message) -> None:
+            nonlocal streams
+            if message["type"] == "http.response.start":
+                streams = any(value.startswith(_EVENTS) for _, value in message.get("headers", ()))
+            elif not message.get("more_body"):
+                streams = False
+            await send(message)
+
+        async def receive_or_end() -> Message:
+            message = await receive_until(self._closing, receive)
+            return message or (GONE if streams else await receive())
+
+        await self._app(scope, receive_or_end if ends_early else receive, watched_send)
+        if streams:
+            await send({"type": "http.response.body"})
 
 
 _DIGITS: Final = 20

@@ -9,23 +9,30 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
 from signal import SIGINT, SIGTERM, Signals, signal
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
+import anyio
+import anyio.lowlevel
 import uvicorn
 from sse_starlette.sse import AppStatus
 
 from goalport.base.lazy import collect_among_calls
 from goalport.base.observe import tell
+from goalport.base.words import counted
 from goalport.server.doors.mcp.door import McpDoor
+from goalport.server.publish.publisher import Publisher
 from goalport.server.site.app import Site
 from goalport.server.site.protocol import LINGER_SECONDS, TICKS, Connections, LimitedProtocol, LimitedServer
-from goalport.server.site.shutdown import ANSWER_SECONDS, drain, exit_at_once
 from goalport.server.workers import DRAINING, WorkerChannel
 
+ANSWER_SECONDS: Final = 2.0
+"""Seconds in which the calls of killed processes are answered and streams are closed."""
+_INTERRUPTED: Final = 130
+"""The exit code of a program that SIGINT ended."""
 _LATER_SECONDS: Final = 0.005
 """How much later a worker accepts for each connection that it has more than another."""
 _LATEST_SECONDS: Final = 0.05
@@ -62,6 +69,39 @@ async def listen(site: Site, source: socket.socket | WorkerChannel, ready: Calla
     finally:
         AppStatus.enable_automatic_graceful_drain_mode()
         AppStatus.should_exit = False
+
+
+async def drain(
+    publisher: Publisher,
+    close: Callable[[], Awaitable[None]],
+    answered: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
+) -> None:
+    """Wait at most `shutdown_seconds` for open calls, then `close`, which kills processes, and await the last answers.
+
+    `answered` waits for requests of which it is not known yet that they are calls. Says on stderr how many calls it
+    waits for.
+    """
+    calls, seconds = publisher.calls, publisher.settings.shutdown_seconds
+    if calls.number:
+        tell(f"{counted(calls.number, 'call')} may take {seconds:g} s; a second signal ends them now.")
+    with anyio.move_on_after(seconds):
+        await calls.ended()
+        await answered()
+        await calls.ended()  # those that such requests have begun and whose answers have
+    await close()
+    with anyio.move_on_after(ANSWER_SECONDS):
+        await calls.ended()
+
+
+def exit_at_once() -> NoReturn:
+    """Exit at once with code 130, as a second signal asks for."""
+    line = "Ended at once by a second signal."
+    try:
+        tell(line)
+    except RuntimeError:  # Python refuses to write if the signal came while a line was being written
+        os.write(2, f"{line}\n".encode())
+    finally:
+        os._exit(_INTERRUPTED)
 
 
 class _Listener(LimitedServer):

@@ -5,16 +5,18 @@ words of each door, how clients connect. It is plain text, and a record of the l
 """
 
 import logging
+import multiprocessing
 import os
 import shlex
 import shutil
 import signal
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 import anyio
@@ -38,14 +40,17 @@ from goalport.server.publish.publisher import Publisher
 from goalport.server.publish.report import further_lines, report_of
 from goalport.server.site.app import Door, Site
 from goalport.server.site.guard import exposures
-from goalport.server.site.listener import listen
-from goalport.server.site.shutdown import default_signals_in_children, finish, stop_on_signal
+from goalport.server.site.listener import drain, exit_at_once, listen
 from goalport.server.workers import WorkerChannel, address_of, bind, closed_terminal, reload_signals
 from goalport.workspace import FOLDERS, Importable, Workspace, load_workspace
 from goalport.workspace.settings import Settings
 
 _log = logging.getLogger(__name__)
 _SECONDS = 1.0
+_CLOSE_SECONDS: Final = 15.0
+"""The most seconds in which processes are killed and connections are closed, before the program ends anyway."""
+_WRITE_SECONDS: Final = 0.1
+"""Seconds in which the SDK's threads write the last answer to stdout."""
 _IGNORED = frozenset({"__pycache__", ".git"})
 
 
@@ -119,6 +124,65 @@ async def serve_stdio(
                     await stdio.serve(handshake)
                 await finish(publisher)
                 tasks.cancel_scope.cancel()
+
+
+@contextmanager
+def default_signals_in_children() -> Generator[None]:
+    """A context in which a signal ends the processes that actions fork, as it ends any program.
+
+    A child with the server's handlers would not end at a signal. It would also write to the wakeup pipe of the event
+    loop, which it shares with the server, and the server would shut down instead.
+    """
+    active = True
+
+    def restore() -> None:
+        # Python cannot unregister a fork hook, so it does nothing after the context.
+        if active:
+            signal.set_wakeup_fd(-1)
+            # Not `default_int_handler`: since Python 3.13 a child that is forked in a thread calls handlers only if the
+            # signal interrupts a call of the system, so one that calculates would go on.
+            for each in (signal.SIGTERM, signal.SIGINT, *reload_signals()):
+                signal.signal(each, signal.SIG_DFL)
+
+    if sys.platform != "win32":
+        os.register_at_fork(after_in_child=restore)
+    try:
+        yield
+    finally:
+        active = False
+
+
+async def finish(publisher: Publisher) -> None:
+    """Wait at most `shutdown_seconds` for processes that still run, which are detached ones, and close the platform."""
+    with anyio.move_on_after(publisher.settings.shutdown_seconds):
+        for process in publisher.platform.processes.running:
+            await process.rest()
+    await publisher.platform.aclose()
+
+
+async def stop_on_signal(publisher: Publisher, *, task_status: TaskStatus[None]) -> None:
+    """Wait for signals: the first shuts the stdio server down gracefully, a second one ends it at once."""
+
+    async def drain_and_exit() -> None:
+        try:
+            with anyio.move_on_after(publisher.settings.shutdown_seconds + _CLOSE_SECONDS):
+                await drain(publisher, publisher.platform.aclose)
+                await anyio.sleep(_WRITE_SECONDS)
+        finally:
+            sys.stderr.flush()
+            # A thread that reads stdin cannot be cancelled, so only `os._exit` ends it, whatever went wrong before.
+            # That skips Python's cleanup of child processes, which would keep the pipes to the client open.
+            for child in multiprocessing.active_children():
+                child.terminate()
+            os._exit(0)
+
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with anyio.create_task_group() as tasks:
+            task_status.started()
+            await anext(signals)
+            tasks.start_soon(drain_and_exit)
+            await anext(signals)
+            exit_at_once()
 
 
 def _log_to_stderr(settings: Settings, platform: AgentPlatform, *, is_worker: bool = False) -> None:
