@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from goalport import Export, McpToolExport, ToolObject, UserInput, achieves_goal, agent, tool
 from goalport.base.caller import Caller
 from goalport.server.auth import Access
-from goalport.server.auth.current import granted
+from goalport.server.auth.access import granted
 from goalport.server.doors.mcp.server import GoalServer, make_server
 from goalport.server.doors.mcp.state import McpState
 from goalport.server.publish.publisher import Publisher

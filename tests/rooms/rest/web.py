@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from goalport.base.caller import Caller
 from goalport.runtime.platform import AgentPlatform
 from goalport.server.auth import Authentication, Grant
-from goalport.server.auth.current import granted
+from goalport.server.auth.access import granted
 from goalport.server.publish.publisher import Publisher
 from goalport.server.site.app import Site
 from goalport.server.site.protocol import Connections, LimitedProtocol

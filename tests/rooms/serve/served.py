@@ -18,7 +18,7 @@ from goalport.base.caller import Caller
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import AgentProcess
 from goalport.server.auth import Grant
-from goalport.server.auth.current import granted
+from goalport.server.auth.access import granted
 from goalport.server.doors.mcp.server import GoalServer, make_server
 from goalport.server.doors.mcp.state import McpState
 from goalport.server.publish.publication import Publication

@@ -15,7 +15,7 @@ from mcp_types import BlobResourceContents, ReadResourceResult, TextContent, Tex
 from pydantic import AnyUrl
 
 from goalport.server.auth import Access
-from goalport.server.auth.current import granted
+from goalport.server.auth.access import granted
 from goalport.server.doors.mcp.server import GoalServer, make_server
 from goalport.server.doors.mcp.state import McpState
 from tests.rooms.auth.tokens import spoken

@@ -26,10 +26,9 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
-        "access": ["Access"],
+        "access": ["Access", "Principal", "current_caller", "current_principal"],
         "authentication": ["Authentication"],
         "challenges": ["Challenges"],
-        "current": ["Principal", "current_caller", "current_principal"],
         "guard": ["AuthGuard"],
         "verifiers": ["Grant", "InvalidToken", "Verifier", "VerifierUnavailable"],
     },

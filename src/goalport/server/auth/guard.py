@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from goalport.base.hosts import source_of
 from goalport.base.observe import RareLog
 from goalport.base.words import first_line
+from goalport.server.auth.access import MadeBy, granted
 from goalport.server.auth.authentication import Authentication
-from goalport.server.auth.current import MadeBy, granted
 from goalport.server.auth.verifiers import AmbiguousCredential, Grant, InvalidToken, VerifierUnavailable, token_of
 
 _log = logging.getLogger(__name__)

@@ -31,8 +31,8 @@ from goalport.base.observe import LogListener, log_to_stderr, tell
 from goalport.base.words import counted
 from goalport.runtime.platform import CONFIG_FILE, REFERENCES_FILE, AgentPlatform
 from goalport.server.auth import Access, Authentication
+from goalport.server.auth.access import granted
 from goalport.server.auth.authentication import stdio_grant
-from goalport.server.auth.current import granted
 from goalport.server.doors.mcp.stdio import Stdio
 from goalport.server.publish.calls import logged
 from goalport.server.publish.publication import publish

@@ -3,9 +3,10 @@
 How a worker accepts connections is in `site`, above; `cli` starts both.
 """
 
-from goalport.server.workers.channel import WorkerChannel, WorkerState
 from goalport.server.workers.supervisor import (
     DRAINING,
+    WorkerChannel,
+    WorkerState,
     address_of,
     bind,
     check_workers,

@@ -26,8 +26,7 @@ from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.platform.runs import process_of
 from goalport.runtime.process import AgentProcess, Question
 from goalport.server.auth import current_caller
-from goalport.server.doors.openai.models import ChatbotModel, GoalModel, Model
-from goalport.server.doors.openai.requests import ResponseId
+from goalport.server.doors.openai.requests import ChatbotModel, GoalModel, Model, ResponseId
 from goalport.server.publish.forms import form_of
 from goalport.server.publish.publisher import Publisher, answer_question
 from goalport.server.publish.questions_in_words import (

@@ -1,31 +1,292 @@
-"""The door itself (`site.app.Door`): its paths, and how clients find them.
+"""The door itself (`site.app.Door`): its paths, how clients find them, and what answers chat completions and responses.
 
-It neither listens nor mounts its routes; `site` does. The handlers are below.
+It neither listens nor mounts its routes; `site` does. Below: requests, conversations and replies.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+import asyncio
+import json
+import logging
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, suppress
+from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 from pydantic_core import to_jsonable_python
+from sse_starlette import ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from goalport.base.errors import AlreadyAnswered, HandedOver, ModelError, StoreError
 from goalport.models.llm import Message, UserMessage
-from goalport.runtime.chat import ChatSession
+from goalport.runtime.chat import ChatSession, Turn, cheapest
 from goalport.runtime.chat.conversation import REPLY_SEPARATOR
 from goalport.runtime.platform.runs import process_of
-from goalport.runtime.process import AgentProcess
+from goalport.runtime.process import AgentProcess, Follower, new_id
 from goalport.server.auth import Access, current_caller
-from goalport.server.doors.openai.handlers import ChatHandlers
-from goalport.server.doors.openai.models import ChatbotModel, GoalModel, Models
-from goalport.server.doors.openai.replies import ReplyEnd, ReplyText, ResponseFormat, gathered, goal_reply, item_of
-from goalport.server.doors.openai.requests import CONVERSATION, ResponseId, for_user, refusal, unsupported
-from goalport.server.publish.publisher import Publisher
-from goalport.server.web.endpoint import Handler, HttpDoor, read
+from goalport.server.doors.openai.conversations import (
+    answered_process,
+    answering_turn,
+    asking_process,
+    begin_turn,
+    caught_up,
+    continue_after,
+    continued,
+    not_found,
+    said_in,
+    session_of,
+    stored_reply,
+    with_history,
+)
+from goalport.server.doors.openai.replies import (
+    ChatFormat,
+    Reply,
+    ReplyEnd,
+    ReplyText,
+    ResponseFormat,
+    gathered,
+    goal_reply,
+    item_of,
+    response_of,
+    turn_reply,
+    whole_reply,
+)
+from goalport.server.doors.openai.requests import (
+    CONVERSATION,
+    ChatbotModel,
+    ChatRequest,
+    GoalModel,
+    Model,
+    Models,
+    ResponseId,
+    ResponseRequest,
+    for_user,
+    named_conversation,
+    read_request,
+    refusal,
+    unsupported,
+)
+from goalport.server.publish.calls import unavailable_words
+from goalport.server.publish.limits import LimitReached
+from goalport.server.publish.publisher import Publisher, counted_turn, note_turn, start_goal
+from goalport.server.publish.questions_in_words import Unclear, asked_in
+from goalport.server.web.endpoint import (
+    AnswerStream,
+    Handler,
+    HttpDoor,
+    admitted,
+    body_of,
+    call_of,
+    read,
+    while_client_stays,
+)
 from goalport.server.web.problems import Problem
+
+_log = logging.getLogger(__name__)
+_RETRIES: Final = "x-stainless-retry-count"
+"""The header by which OpenAI's clients say how often they have sent a request before."""
+_Asked = ChatRequest | ResponseRequest
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A reply that has begun, with what it belongs to."""
+
+    reply: Reply
+    session: ChatSession | None = None
+    process: AgentProcess | None = None
+
+    def written(self, asked: _Asked) -> ChatFormat | ResponseFormat:
+        """How the reply to a request is written; its id is the one by which a later request goes on from here."""
+        if isinstance(asked, ChatRequest):
+            return ChatFormat(asked.model, with_usage=asked.stream_options.include_usage)
+        name, conversation = ResponseId(new_id()), ""
+        if self.session is not None:
+            conversation = self.session.conversation.id
+            said = next(each.id for each in reversed(self.session.conversation.entries) if each.role == "user")
+            name = ResponseId(conversation, said) if asked.store else name
+        elif self.process is not None and asked.store:
+            name = response_of(self.process)
+        return ResponseFormat(
+            id=str(name),
+            model=asked.model,
+            conversation=conversation,
+            previous=asked.previous_response_id,
+            instructions=asked.instructions,
+            stored=asked.store,
+        )
+
+
+class ChatHandlers:
+    """The handlers of requests that are answered by a model."""
+
+    def __init__(self, door: HttpDoor, models: Models) -> None:
+        self._publisher = door.publisher
+        self._platform = door.publisher.platform
+        self._settings = door.publisher.settings
+        self._models = models
+        self._forgetting: set[asyncio.Task[None]] = set()
+
+    async def complete(self, request: Request) -> Response:
+        """Answer the last message of a history (`/v1/chat/completions`)."""
+        return await self._answer(request, ChatRequest)
+
+    async def respond(self, request: Request) -> Response:
+        """Answer the input of a response (`/v1/responses`)."""
+        return await self._answer(request, ResponseRequest)
+
+    async def _answer(self, request: Request, kind: type[ChatRequest] | type[ResponseRequest]) -> Response:
+        body = await body_of(request)
+        asked = read_request(kind, body)
+        named = named_conversation(request, self._settings.auth, current_caller())
+        async with AsyncExitStack() as place:
+            place.enter_context(for_user(request, self._settings.auth))
+            call = call_of(request)
+            call.caller, call.arguments = current_caller(), tuple(body)
+            model = self._models.named(asked.model)
+            call.name = asked.model
+            await place.enter_async_context(admitted(self._publisher.limits, request, begins=True))
+            begun = await self._begun(request, asked, model, named)
+            headers = {} if begun.session is None else {CONVERSATION: begun.session.conversation.id}
+            written = begun.written(asked)
+            if asked.stream:
+                events = _streamed(begun.reply, written)
+                return AnswerStream(events, self._settings.heartbeat_seconds, place.pop_all(), headers)
+            reply = await while_client_stays(request, gathered(begun.reply))
+            return JSONResponse(written.whole(reply), headers=headers)
+
+    async def _begun(self, request: Request, asked: _Asked, model: Model, named: str) -> _Begun:
+        said = asked.said
+        if len(said) == 1 and (task := _task_of(said[0])):
+            try:
+                ai = cheapest(self._platform.ai, self._platform.models.roles)
+                return _Begun(whole_reply(await ai.generate_text(said[0].content)))
+            except ModelError as error:
+                _log.info("A task of a chat interface is answered without a model: %s", error)
+                return _Begun(whole_reply(json.dumps({task: _EMPTY[task]})))
+        if isinstance(model, GoalModel):
+            return await self._reach(request, asked, model, said)
+        return await self._talk(request, asked, model, named, said)
+
+    async def _reach(self, request: Request, asked: _Asked, model: GoalModel, said: Sequence[Message]) -> _Begun:
+        """Go on with the process that has asked what the history ends with, or that is named; or start one."""
+        named = asked.previous_response_id if isinstance(asked, ResponseRequest) else ""
+        follower = None
+        process = await asking_process(self._publisher, model, said, named)
+        late = process is not None and ResponseId.read(named) not in {None, response_of(process)}
+        if process is not None and process.status.ended and not (asked_in(said) or late or _sent_before(request)):
+            process = None  # it has given its result: this is the input of another one
+        elif process is None and isinstance(asked, ResponseRequest) and asked.goes_on:
+            raise not_found(named or asked.conversation_id, model)
+        if process is None:
+            follower = Follower()
+            objects = model.tool.arguments.begin({model.field: said[-1].content})
+            process = await start_goal(self._publisher, model.tool, objects, current_caller(), listener=follower)
+        else:
+            try:
+                unclear = await answered_process(self._publisher, process, said)
+            except AlreadyAnswered as error:
+                unclear = Unclear(str(error))
+            if unclear is not None:
+                return _Begun(whole_reply(unclear.words), process=process)
+        call_of(request).process = process
+        return _Begun(goal_reply(process, model, self._publisher.runs, follower), process=process)
+
+    async def _talk(
+        self, request: Request, asked: _Asked, model: ChatbotModel, named: str, said: Sequence[Message]
+    ) -> _Begun:
+        call, caller = call_of(request), current_caller()
+        forgets = isinstance(asked, ResponseRequest) and not asked.store
+        if isinstance(asked, ResponseRequest) and asked.goes_on:
+            session, follows = await continued(model, caller, asked.conversation_id, asked.previous_response_id)
+            after = follows[-1].id if follows else None
+            begin = partial(continue_after, session, said, after)
+            said = with_history(session, said, after)
+            questions = [asked_in([each.message, said[-1]]) for each in follows] if follows else [asked_in(said)]
+            answers = next(filter(None, reversed(questions)), None)
+        else:
+            if forgets:  # what is deleted once it is answered goes on with nothing that is stored
+                session = await model.chatbot.create_session(caller)
+            else:
+                session = await session_of(self._platform, model, caller, named, said)
+            said = caught_up(session, said)
+            text = stored_reply(session, said) if _sent_before(request) else ""
+            if text and session.idle:
+                return _Begun(whole_reply(text), session)
+            speaker = next(each.name for each in reversed(asked.messages) if each.role == "user")
+            begin = partial(begin_turn, session, said, name=speaker, again=bool(text))
+            answers = None if text else asked_in(said)
+        answering = await answering_turn(self._publisher, session, said, answers)
+        if isinstance(answering, Unclear):
+            return _Begun(whole_reply(answering.words), session)
+        try:
+            turn = await counted_turn(self._publisher.limits, call, answering or begin)
+        except AlreadyAnswered as error:
+            return _Begun(whole_reply(str(error)), session)
+        except LimitReached:
+            # One that was made for this request is known to nobody.
+            if not session.conversation.entries and (forgets or not named):
+                await self._platform.conversations.delete(session.conversation.id, caller)
+            raise
+        forgotten = self._forgotten(turn, session) if forgets else None
+        ask = partial(said_in, self._publisher, session)
+        return _Begun(turn_reply(turn, model.chatbot.mark, ask, partial(note_turn, call), forgotten), session)
+
+    def _forgotten(self, turn: Turn, session: ChatSession) -> asyncio.Task[None]:
+        """The deletion of a conversation, which begins once a turn is over."""
+
+        async def forget() -> None:
+            with suppress(HandedOver, StoreError):
+                await turn.result()
+                await self._platform.conversations.delete(session.conversation.id, session.caller)
+
+        task = asyncio.create_task(forget())
+        self._forgetting.add(task)
+        task.add_done_callback(self._forgetting.discard)
+        return task
+
+
+def _sent_before(request: Request) -> bool:
+    return request.headers.get(_RETRIES, "0") != "0"
+
+
+async def _streamed(reply: Reply, written: ChatFormat | ResponseFormat) -> AsyncGenerator[ServerSentEvent]:
+    try:
+        async with aclosing(written.stream(reply)) as events:
+            async for each in events:
+                yield each
+    except (HandedOver, StoreError) as error:
+        for each in written.failed(unavailable_words(error)):
+            yield each
+
+
+_TASK: Final = "### Task:"
+_FORM: Final = re.compile(
+    r'### \W{0,9}Output\b[^\n]{0,200}\n[^\n{#]{0,100}JSON[^{#]{0,100}\{\s{0,20}"(?P<name>\w{1,20})"'
+)
+"""The section that says the form: `JSON format: { "title": "…" }`. It is short, so that a search in a long text is."""
+_EMPTY: Final[Mapping[str, object]] = {
+    "title": "",
+    "prompt": "",
+    "text": "",
+    "tags": [],
+    "follow_ups": [],
+    "queries": [],
+}
+"""What is answered without a model, by the name of what a chat interface asks for."""
+
+
+def _task_of(message: Message) -> str:
+    """What a chat interface asks for by itself in a message; empty: it is something that a person said."""
+    if not isinstance(message, UserMessage) or not message.content.startswith(_TASK):
+        return ""
+    found = _FORM.search(message.content)
+    return found["name"] if found and found["name"] in _EMPTY else ""
+
 
 _ROOT: Final = "/v1"
 _PATHS: Final = "Below {root}/v1 there are models, chat/completions and responses."

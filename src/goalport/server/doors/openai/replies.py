@@ -25,8 +25,7 @@ from goalport.runtime.chat import ChatbotMark, Turn, TurnResult
 from goalport.runtime.chat.conversation import REPLY_SEPARATOR
 from goalport.runtime.platform.runs import Runs, Watch
 from goalport.runtime.process import AgentProcess, Completed, Follower, Rested, Waiting, follow, new_id
-from goalport.server.doors.openai.models import GoalModel
-from goalport.server.doors.openai.requests import ResponseId, error_body
+from goalport.server.doors.openai.requests import GoalModel, ResponseId, error_body
 from goalport.server.publish.answers import reason_of, text_of
 from goalport.server.publish.publisher import reader_left
 from goalport.server.publish.questions_in_words import in_words
