@@ -6,6 +6,7 @@ tokens: where keys are all that is taken, several hosts would ignore the key tha
 sign in. Above: the guard, the doors, and the site, which has the routes of the metadata.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -24,6 +25,8 @@ WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 _DOORS: Final = {"/mcp": "/mcp", "/sse": "/sse", "/messages": "/sse"}
 """The doors that are resources of their own, since a client takes the address that it was given for the resource; what
 is posted to `/messages` belongs to the stream of `/sse`. All else is a part of the server's own address."""
+_QUOTE: Final = "'"
+_QUOTED: Final = re.compile(r'[^ -~]|["\\]')
 _OFFLINE: Final = "offline_access"
 """A scope for clients and not for resources: one that wants refresh tokens asks for it by itself."""
 
@@ -93,40 +96,24 @@ class Challenges:
         """The refusals of requests for a path."""
         return self if self.resource is None else replace(self, path=path)
 
-    def unauthenticated(self) -> JSONResponse:
-        """The refusal of a request that has no credential."""
-        told = "This server needs a token or a key, in the header Authorization: Bearer TOKEN or X-API-Key: KEY."
-        return self._refusal(HTTPStatus.UNAUTHORIZED, "", told, self.base_scope if self.resource else "")
+    def refusal(self, error: str, reason: str) -> JSONResponse:
+        """The refusal of a request whose credential is not valid, stands in a wrong place, or is there twice.
 
-    def invalid_token(self, reason: str) -> JSONResponse:
-        """The refusal of a token that is not valid."""
-        scope = self.base_scope if self.resource else ""
-        return self._refusal(HTTPStatus.UNAUTHORIZED, "invalid_token", reason, scope)
-
-    def invalid_request(self, reason: str) -> JSONResponse:
-        """The refusal of a request whose credential stands in a wrong place, or is there twice."""
-        return self._refusal(HTTPStatus.BAD_REQUEST, "invalid_request", reason)
+        `error` is one of RFC 6750; empty: there is no credential.
+        """
+        if error == "invalid_request":
+            return self._response(HTTPStatus.BAD_REQUEST, error, reason)
+        return self._response(HTTPStatus.UNAUTHORIZED, error, reason, self.base_scope if self.resource else "")
 
     def insufficient_scope(self, needed: Iterable[str], reason: str) -> JSONResponse:
         """The refusal of a call whose token lacks scopes; `needed` are all that the call needs."""
-        return self._refusal(HTTPStatus.FORBIDDEN, "insufficient_scope", reason, " ".join(sorted(needed)))
+        return self._response(HTTPStatus.FORBIDDEN, "insufficient_scope", reason, " ".join(sorted(needed)))
 
     def for_scopes(self, needed: Iterable[str], reason: str) -> dict[str, str]:
         """The header of `insufficient_scope`, for a refusal whose body is of another kind."""
         return self._header("insufficient_scope", reason, " ".join(sorted(needed)))
 
-    def too_many(self, reason: str, retry_seconds: int) -> JSONResponse:
-        """The refusal of a token that is not valid, from an address that has sent too many of them."""
-        told = f"{reason} Too many credentials from your address were not valid: try again in {retry_seconds} s."
-        content = {"error": "too_many_requests", "error_description": told}
-        return JSONResponse(content, HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(retry_seconds)})
-
-    def unavailable(self, reason: str, retry_seconds: int) -> JSONResponse:
-        """The answer while nobody can say whether a token is valid."""
-        content = {"error": "temporarily_unavailable", "error_description": reason}
-        return JSONResponse(content, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": str(retry_seconds)})
-
-    def _refusal(self, status: HTTPStatus, error: str, reason: str, scope: str = "") -> JSONResponse:
+    def _response(self, status: HTTPStatus, error: str, reason: str, scope: str = "") -> JSONResponse:
         content = {"error": error or "unauthorized", "error_description": reason, **({"scope": scope} if scope else {})}
         return JSONResponse(content, status, self._header(error, reason, scope))
 
@@ -137,10 +124,6 @@ class Challenges:
             "scope": scope,
             "resource_metadata": self.resource.url_for(self.path) if self.resource else "",
         }
-        said = ", ".join(f'{name}="{_quotable(value)}"' for name, value in fields.items() if value)
+        # A quoted string of a header has printable ASCII without quotes and backslashes.
+        said = ", ".join(f'{name}="{_QUOTED.sub(_QUOTE, value)}"' for name, value in fields.items() if value)
         return {"WWW-Authenticate": f"Bearer {said}".rstrip()}
-
-
-def _quotable(text: str) -> str:
-    """A text as a quoted string of a header may have it."""
-    return "".join(each if each.isascii() and each.isprintable() and each not in '"\\' else "'" for each in text)

@@ -10,8 +10,10 @@ import math
 import time
 from collections.abc import Callable, Collection
 from functools import partial
+from http import HTTPStatus
 from typing import Final
 
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.base.hosts import source_of
@@ -29,6 +31,11 @@ _LISTEN: Final = (b"mcp-method", b"subscriptions/listen")
 """The header of the method whose answer is a stream, though it is a POST. The SDK compares it with the body."""
 _WELL_KNOWN: Final = ("/.well-known/", "/mcp/.well-known/", "/sse/.well-known/")
 """Where clients look for metadata before they have a token: what is not there has to be missing, and not forbidden."""
+
+
+_NOTHING_SENT: Final = (
+    "This server needs a token or a key, in the header Authorization: Bearer TOKEN or X-API-Key: KEY."
+)
 
 
 def route_path(scope: Scope) -> str:
@@ -88,19 +95,22 @@ class AuthGuard:
             if grant is None and token is not None:
                 grant = await self._authentication.grant_of(token, partial(self._failed.too_many, address))
             elif grant is None and path not in self._open_paths and not path.startswith(_WELL_KNOWN):
-                answer = challenges.unauthenticated()
+                answer = challenges.refusal("", _NOTHING_SENT)
         except AmbiguousCredential as error:
-            answer = challenges.invalid_request(str(error))
+            answer = challenges.refusal("invalid_request", str(error))
         except InvalidToken as error:
             self._tell(_log.info, "Refused a credential: %s", error)
-            answer = challenges.invalid_token(str(error))
+            answer = challenges.refusal("invalid_token", str(error))
             if not error.was_valid and (seconds := self._failed.add(address)):
                 text = "Too many credentials from %s are not valid: more of them are answered with status 429."
                 self._rare_log.log(_log.warning, f"of {source_of(address)}", text, address)
-                answer = challenges.too_many(str(error), math.ceil(seconds))
+                wait = math.ceil(seconds)
+                told = f"{error} Too many credentials from your address were not valid: try again in {wait} s."
+                answer = _later(HTTPStatus.TOO_MANY_REQUESTS, "too_many_requests", told, wait)
         except VerifierUnavailable as error:
             self._tell(_log.warning, "A caller cannot be authenticated now: %s", error)
-            answer = challenges.unavailable("Whether the token is valid cannot be said now.", error.retry_seconds)
+            told = "Whether the token is valid cannot be said now."
+            answer = _later(HTTPStatus.SERVICE_UNAVAILABLE, "temporarily_unavailable", told, error.retry_seconds)
         if grant is None:
             await answer(scope, receive, send)
             return
@@ -149,6 +159,10 @@ class AuthGuard:
         """Log why a token does not pass, each reason once in a minute: whoever sends many must not flood the log."""
         reason = first_line(str(error))
         self._rare_log.log(log, reason, text, reason)
+
+
+def _later(status: HTTPStatus, error: str, told: str, seconds: int) -> Response:
+    return JSONResponse({"error": error, "error_description": told}, status, {"Retry-After": str(seconds)})
 
 
 _AT_ONCE: Final = 20

@@ -103,11 +103,11 @@ class _Content(BaseModel):
     keys: tuple[KeyEntry, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class KeyFile:
     """The file with the records of keys. Several programs may change it, one at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    path: Path
 
     def stamp(self) -> Stamp | None:
         """What is another after the file was changed; None: there is no file. Raises `UnreadableKeys`."""

@@ -23,9 +23,7 @@ from starlette.routing import Route
 from goalport import __version__
 from goalport.base.errors import StoreError
 from goalport.base.words import counted, listed
-from goalport.runtime.process import Spending
 from goalport.server.auth import Authentication, current_caller
-from goalport.server.publish.calls import Call
 from goalport.server.publish.publisher import Publisher
 from goalport.server.publish.report import groups_of, servers_of
 from goalport.server.workers import WorkerState
@@ -172,21 +170,18 @@ class MetricsPage:
         self._publisher = publisher
         self._authentication = authentication
         self._health = health
-        publisher.calls.observers.append(self._on_call)
-        publisher.calls.refusals.append(self.metrics.refusal)
-        publisher.platform.processes.on_spending = self._on_spending
-        publisher.platform.processes.on_model_request = self.metrics.model_request
-        store = publisher.platform.store
-        self._store = store if isinstance(store, DatabaseProcessStore) else None
+        metrics, platform = self.metrics, publisher.platform
+        publisher.calls.refusals.append(metrics.refusal)
+        publisher.calls.observers.append(
+            lambda call: metrics.call(call.door, call.name if call.known else "", call.status, call.seconds)
+        )
+        platform.processes.on_model_request = metrics.model_request
+        platform.processes.on_spending = lambda entry: metrics.spending(
+            entry.model, entry.usage.input_tokens, entry.usage.output_tokens, entry.usage.cost
+        )
+        self._store = platform.store if isinstance(platform.store, DatabaseProcessStore) else None
         if self._store is not None:
-            self._store.database.tell = self.metrics.transaction
-
-    def _on_call(self, call: Call) -> None:
-        self.metrics.call(call.door, call.name if call.known else "", call.status, call.seconds)
-
-    def _on_spending(self, entry: Spending) -> None:
-        used = entry.usage
-        self.metrics.spending(entry.model, used.input_tokens, used.output_tokens, used.cost)
+            self._store.database.tell = metrics.transaction
 
     @asynccontextmanager
     async def measuring(self) -> AsyncGenerator[None]:

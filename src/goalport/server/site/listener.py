@@ -26,11 +26,15 @@ from goalport.base.words import counted
 from goalport.server.doors.mcp.door import McpDoor
 from goalport.server.publish.publisher import Publisher
 from goalport.server.site.app import Site
-from goalport.server.site.protocol import LINGER_SECONDS, TICKS, Connections, LimitedProtocol, LimitedServer
+from goalport.server.site.protocol import LINGER_SECONDS, Connections, LimitedProtocol
 from goalport.server.workers import DRAINING, WorkerChannel
 
 ANSWER_SECONDS: Final = 2.0
 """Seconds in which the calls of killed processes are answered and streams are closed."""
+_TICKS: Final = 10
+"""The number of uvicorn's ticks in a second."""
+_STEP_SECONDS: Final = 0.05
+"""Seconds between two looks at whether connections stay open."""
 _INTERRUPTED: Final = 130
 """The exit code of a program that SIGINT ended."""
 _LATER_SECONDS: Final = 0.005
@@ -104,7 +108,7 @@ def exit_at_once() -> NoReturn:
         os._exit(_INTERRUPTED)
 
 
-class _Listener(LimitedServer):
+class _Listener(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, site: Site, connections: Connections, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._site = site
@@ -114,9 +118,17 @@ class _Listener(LimitedServer):
         self._drained_at = math.inf
 
     async def on_tick(self, counter: int) -> bool:
-        """Called by uvicorn ten times a second; begins the shutdown once the server has drained."""
+        """Called by uvicorn ten times a second; checks connections, and begins the shutdown when the server drained."""
+        if not counter % _TICKS:
+            now = asyncio.get_running_loop().time()
+            for each in list(self._connected):
+                each.check(now)
         self.should_exit = self.should_exit or time.monotonic() >= self._drained_at
         return await super().on_tick(counter)
+
+    @property
+    def _connected(self) -> "set[LimitedProtocol]":
+        return cast("set[LimitedProtocol]", self.server_state.connections)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -125,14 +137,19 @@ class _Listener(LimitedServer):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         async def drained() -> None:
-            await self.lingered()
+            while any(each.is_lingering for each in self._connected):  # noqa: ASYNC110 - as uvicorn waits for them
+                await asyncio.sleep(_STEP_SECONDS)
             self._site.end_waits()
-            await drain(self._site.publisher, close, self.answered)
+            await drain(self._site.publisher, close, answered)
             AppStatus.should_exit = True
+
+        async def answered() -> None:
+            while any(each.is_awaited for each in self._connected):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(_STEP_SECONDS)
 
         async def close() -> None:
             self._connections.refusing = True
-            for each in self.connected:
+            for each in self._connected:
                 each.end_unsent()
             await self._site.close()
 
@@ -194,7 +211,7 @@ class _WorkerListener(_Listener):
 
     async def on_tick(self, counter: int) -> bool:
         """Called by uvicorn ten times a second; says how this worker is, at least once a second."""
-        if not counter % TICKS:
+        if not counter % _TICKS:
             self._keep(self._report(looks=True))
         elif self._connections.number != self._reported:
             await self._report()

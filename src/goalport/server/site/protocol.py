@@ -1,20 +1,19 @@
 """HTTP connections with the limits that uvicorn lacks: of headers, of time, and of connections from one address.
 
 uvicorn's parser buffers a header until its end and copies it with each piece that arrives, so one client could block
-the server for all others. A connection is checked when data arrives, and once a second by `LimitedServer`. This module
-does not look at what requests mean; `listener` is above.
+the server for all others. A connection is checked when data arrives, and once a second by `listener`, above. What
+requests mean is not looked at here.
 """
 
 import logging
 import sys
-from asyncio import AbstractEventLoop, BaseTransport, Transport, get_running_loop, sleep
+from asyncio import AbstractEventLoop, BaseTransport, Transport
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final, Literal, cast
 
-import uvicorn
 from starlette.responses import PlainTextResponse
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -28,8 +27,6 @@ RETRY_SECONDS: Final = 10
 """Seconds after which a client may try again that was refused because there were too many connections."""
 LINGER_SECONDS: Final = 1.0
 """Seconds for which an idle connection stays open when the server shuts down."""
-TICKS: Final = 10
-"""The number of uvicorn's ticks in a second."""
 _MOST: Final = 10_000
 _FEWEST_SPARE: Final = 32
 _SPARE: Final = 1 / 8
@@ -44,8 +41,6 @@ _BODY_SECONDS: Final = 2.0
 """Seconds for which a server that shuts down waits for the next piece of a body."""
 _HALF_CLOSED_SECONDS: Final = 30.0
 """The most seconds for which the rest of a body is read whose client is told that the connection ends."""
-_LINGER_STEP: Final = 0.05
-"""Seconds between two looks at whether connections stay open."""
 _SMALL: Final = 16 * 1024
 """Larger pieces are written by themselves: to copy them would take longer than another write."""
 _HEAD: Final = b"HTTP/1.1 "
@@ -133,7 +128,6 @@ class LimitedProtocol(HttpToolsProtocol):
         "_answered",
         "_connections",
         "_due",
-        "_ending",
         "_header_bytes",
         "_since",
         "_unsent",
@@ -158,20 +152,19 @@ class LimitedProtocol(HttpToolsProtocol):
         """The request that is being answered; `cycle` is the one that arrived last."""
         self._unsent = 0
         self._unsent_since = 0.0
-        self._ending = False
-        """Whether the server shuts down, so that the connection ends with the next answer."""
 
     def connection_made(self, transport: BaseTransport) -> None:
         """Refuse a connection at once with status 503 if there are too many."""
         super().connection_made(cast("Transport", transport))
         self.transport.set_write_buffer_limits(high=_BUFFERED)
-        gathered = GatheredWrites(self.transport, self.loop, lambda: self._due == "body" and not self._ending)
+        connections = self._connections
+        gathered = GatheredWrites(self.transport, self.loop, lambda: self._due == "body" and not connections.ending)
         self.transport = cast("Transport", gathered)
         self._address = self.client[0] if self.client else ""
-        self._admitted = self._connections.admit(self._address, transport.get_extra_info("socket").fileno())
+        self._admitted = connections.admit(self._address, transport.get_extra_info("socket").fileno())
         if not self._admitted:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, _LATER)
-        elif self._connections.ending:  # it was accepted just before the listening socket was closed
+        elif connections.ending:  # it was accepted just before the listening socket was closed
             self.shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -189,7 +182,8 @@ class LimitedProtocol(HttpToolsProtocol):
             self._due, self._since = "headers", self.loop.time()
         elif self._due == "body" and not self.cycle.response_complete:
             self._since = self.loop.time()
-        most = self._connections.settings.max_header_bytes
+        settings = self._connections.settings
+        most = settings.max_header_bytes
         while data and not self.transport.is_closing():
             room = most - self._header_bytes
             piece, data = data[:room], data[room:]
@@ -200,23 +194,20 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._due = "body" if self.cycle.more_body else None
                 if len(self.pipeline) > _MOST_PIPELINED:
                     self.transport.close()
-            if self._header_bytes >= most or self._too_many(self.headers or ()):
+            if self._header_bytes >= most or len(self.headers or ()) > settings.max_header_lines:
                 self._refuse_headers()
-
-    def _too_many(self, lines: Any) -> bool:
-        return len(lines) > self._connections.settings.max_header_lines
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Called by uvicorn when the headers of a request are complete and earlier requests are answered."""
         headers: list[tuple[bytes, bytes]] = cast("Any", cycle.scope["headers"])
         if cycle.more_body:
             self._header_bytes, self._due = 0, "body"
-        if self._too_many(headers):
+        if len(headers) > self._connections.settings.max_header_lines:
             self._refuse_headers()
             return
         self._answered = cycle
         # Whether a client that waits for leave sends its body after a refusal cannot be known, so nothing may follow.
-        cycle.keep_alive = cycle.keep_alive and not self._ending and not cycle.waiting_for_100_continue
+        cycle.keep_alive = cycle.keep_alive and not self._connections.ending and not cycle.waiting_for_100_continue
         cast("dict[str, object]", cycle.scope)[PEER] = self._address
         if isinstance(app, ProxyHeadersMiddleware) and not any(name in _FORWARDED for name, _ in headers):
             app = app.app
@@ -243,7 +234,6 @@ class LimitedProtocol(HttpToolsProtocol):
 
         A proxy that uses the connection again may be sending one just now, and would answer 502 if it was closed.
         """
-        self._ending = True
         if self.is_answering:
             super().shutdown()
         else:
@@ -283,7 +273,7 @@ class LimitedProtocol(HttpToolsProtocol):
     @property
     def is_lingering(self) -> bool:
         """Whether the server shuts down and waits for one more request on this connection."""
-        return self._ending and not self.is_answering and not self.transport.is_closing()
+        return self._connections.ending and not self.is_answering and not self.transport.is_closing()
 
     @property
     def is_awaited(self) -> bool:
@@ -314,33 +304,6 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _log(self, kind: str, reason: str, *values: object) -> None:
         self._connections.rare_log.log(_log.info, kind, f"Ended a connection of %s: {reason}.", self._address, *values)
-
-
-class LimitedServer(uvicorn.Server):
-    """A server that closes connections whose clients exceed a time limit."""
-
-    @property
-    def connected(self) -> "set[LimitedProtocol]":
-        """The open connections."""
-        return cast("set[LimitedProtocol]", self.server_state.connections)
-
-    async def lingered(self) -> None:
-        """Wait until no connection stays open for one more request, after the server has begun to shut down."""
-        while any(each.is_lingering for each in self.connected):  # noqa: ASYNC110 - as uvicorn waits for them to close
-            await sleep(_LINGER_STEP)
-
-    async def answered(self) -> None:
-        """Wait until there is no request that still comes, or that has come and of which no part has been answered."""
-        while any(each.is_awaited for each in self.connected):  # noqa: ASYNC110 - as above
-            await sleep(_LINGER_STEP)
-
-    async def on_tick(self, counter: int) -> bool:
-        """Called by uvicorn ten times a second; checks all connections once a second."""
-        if not counter % TICKS:
-            now = get_running_loop().time()
-            for each in list(self.connected):
-                each.check(now)
-        return await super().on_tick(counter)
 
 
 class GatheredWrites:
