@@ -68,14 +68,6 @@ class WorkerPlace:
     """Whether this worker prints the startup report and the warnings, which are the same in each."""
     patience: float
     """Seconds after which a worker ends whose supervisor is gone, whatever it does then."""
-    metrics_folder: str = ""
-    """Where the workers write their numbers, which any of them adds up; empty: nobody reads them."""
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """The variables in which a worker, and prometheus_client in it, find this."""
-        folder = {METRICS_VARIABLE: self.metrics_folder} if self.metrics_folder else {}
-        return {_VARIABLE: json.dumps(asdict(self)), **folder}
 
 
 class WorkerChannel:
@@ -92,7 +84,17 @@ class WorkerChannel:
         self._socket = socket.socket(fileno=place.channel)
         self._socket.setblocking(False)
         self._writer: asyncio.StreamWriter | None = None
-        Thread(target=_end_without_supervisor, args=(place,), name="supervisor watch", daemon=True).start()
+
+        def end_without_supervisor() -> None:
+            # Gracefully, and in any case after a while, also while modules are loading or an action blocks the loop.
+            end = select.poll()
+            end.register(place.channel, 0)  # a hang-up is always reported
+            end.poll()
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(place.patience)
+            os._exit(1)
+
+        Thread(target=end_without_supervisor, name="supervisor watch", daemon=True).start()
 
     @classmethod
     def inherited(cls) -> "WorkerChannel | None":
@@ -140,19 +142,6 @@ def write_line(writer: asyncio.StreamWriter, message: Mapping[str, Any]) -> None
     """Send a message, unless the other end is gone, or has not read for long."""
     if not writer.is_closing() and writer.transport.get_write_buffer_size() < LONGEST_LINE:
         writer.write(json.dumps(message).encode() + b"\n")
-
-
-def _end_without_supervisor(place: WorkerPlace) -> None:
-    """Wait for the end of the supervisor, then shut this process down: gracefully, and in any case after a while.
-
-    This is a thread, so that it works while modules are loading and while an action blocks the event loop.
-    """
-    end = select.poll()
-    end.register(place.channel, 0)  # a hang-up is always reported
-    end.poll()
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(place.patience)
-    os._exit(1)
 
 
 DRAINING: Final = "Not ready any more; connections are refused in {:g} s (drain_seconds). A second signal ends at once."
@@ -285,8 +274,9 @@ class Worker:
     connections: int = 0
 
     @classmethod
-    async def started(cls, command: Sequence[str], place: WorkerPlace) -> "Worker":
+    async def started(cls, command: Sequence[str], place: WorkerPlace, metrics_folder: str) -> "Worker":
         """A new process of this command; its place gets the descriptor of its channel. Raises `OSError`."""
+        folder = {METRICS_VARIABLE: metrics_folder} if metrics_folder else {}
         ours, theirs = socket.socketpair()
         with theirs:
             place = replace(place, channel=theirs.fileno())
@@ -295,7 +285,7 @@ class Worker:
                 stdin=DEVNULL,
                 stdout=None,
                 stderr=None,
-                env=os.environ | place.environment,
+                env={**os.environ, _VARIABLE: json.dumps(asdict(place)), **folder},
                 pass_fds=[place.channel, place.listener],
                 start_new_session=True,  # Ctrl-C signals the supervisor alone, which passes it on
             )
@@ -334,14 +324,7 @@ class _Supervisor:
         self._settings, self._command, self._listener = settings, command, listener
         self._metrics_folder = metrics_folder
         self._patience = settings.shutdown_seconds + _CLOSE_SECONDS
-        self._place = WorkerPlace(
-            -1,
-            listener.fileno(),
-            address_of(listener),
-            announces=False,
-            patience=self._patience,
-            metrics_folder=metrics_folder,
-        )
+        self._place = WorkerPlace(-1, listener.fileno(), address_of(listener), announces=False, patience=self._patience)
         self._workers: list[Worker] = []
         self._exit_code = 0
         self._terminal_is_closed = closed_terminal()
@@ -387,7 +370,8 @@ class _Supervisor:
         """
         while not self._stopping.is_set():
             try:
-                worker = await Worker.started(self._command, replace(self._place, announces=announces))
+                place = replace(self._place, announces=announces)
+                worker = await Worker.started(self._command, place, self._metrics_folder)
             except OSError as error:  # the machine has no memory or no process ids left
                 seconds = _LONGEST_PAUSE
                 tell(f"error: No worker can be started ({error.strerror}); the next attempt is in {seconds:g} s.")
