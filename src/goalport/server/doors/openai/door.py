@@ -28,20 +28,7 @@ from goalport.runtime.chat.conversation import REPLY_SEPARATOR
 from goalport.runtime.platform.runs import process_of
 from goalport.runtime.process import AgentProcess, Follower, new_id
 from goalport.server.auth import Access, current_caller
-from goalport.server.doors.openai.conversations import (
-    answered_process,
-    answering_turn,
-    asking_process,
-    begin_turn,
-    caught_up,
-    continue_after,
-    continued,
-    not_found,
-    said_in,
-    session_of,
-    stored_reply,
-    with_history,
-)
+from goalport.server.doors.openai import conversations
 from goalport.server.doors.openai.replies import (
     ChatFormat,
     Reply,
@@ -176,19 +163,19 @@ class ChatHandlers:
         """Go on with the process that has asked what the history ends with, or that is named; or start one."""
         named = asked.previous_response_id if isinstance(asked, ResponseRequest) else ""
         follower = None
-        process = await asking_process(self._publisher, model, said, named)
+        process = await conversations.asking_process(self._publisher, model, said, named)
         late = process is not None and ResponseId.read(named) not in {None, response_of(process)}
         if process is not None and process.status.ended and not (asked_in(said) or late or _sent_before(request)):
             process = None  # it has given its result: this is the input of another one
         elif process is None and isinstance(asked, ResponseRequest) and asked.goes_on:
-            raise not_found(named or asked.conversation_id, model)
+            raise conversations.not_found(named or asked.conversation_id, model)
         if process is None:
             follower = Follower()
             objects = model.tool.arguments.begin({model.field: said[-1].content})
             process = await start_goal(self._publisher, model.tool, objects, current_caller(), listener=follower)
         else:
             try:
-                unclear = await answered_process(self._publisher, process, said)
+                unclear = await conversations.answered_process(self._publisher, process, said)
             except AlreadyAnswered as error:
                 unclear = Unclear(str(error))
             if unclear is not None:
@@ -202,25 +189,27 @@ class ChatHandlers:
         call, caller = call_of(request), current_caller()
         forgets = isinstance(asked, ResponseRequest) and not asked.store
         if isinstance(asked, ResponseRequest) and asked.goes_on:
-            session, follows = await continued(model, caller, asked.conversation_id, asked.previous_response_id)
+            session, follows = await conversations.continued(
+                model, caller, asked.conversation_id, asked.previous_response_id
+            )
             after = follows[-1].id if follows else None
-            begin = partial(continue_after, session, said, after)
-            said = with_history(session, said, after)
+            begin = partial(conversations.continue_after, session, said, after)
+            said = conversations.with_history(session, said, after)
             questions = [asked_in([each.message, said[-1]]) for each in follows] if follows else [asked_in(said)]
             answers = next(filter(None, reversed(questions)), None)
         else:
             if forgets:  # what is deleted once it is answered goes on with nothing that is stored
                 session = await model.chatbot.create_session(caller)
             else:
-                session = await session_of(self._platform, model, caller, named, said)
-            said = caught_up(session, said)
-            text = stored_reply(session, said) if _sent_before(request) else ""
+                session = await conversations.session_of(self._platform, model, caller, named, said)
+            said = conversations.caught_up(session, said)
+            text = conversations.stored_reply(session, said) if _sent_before(request) else ""
             if text and session.idle:
                 return _Begun(whole_reply(text), session)
             speaker = next(each.name for each in reversed(asked.messages) if each.role == "user")
-            begin = partial(begin_turn, session, said, name=speaker, again=bool(text))
+            begin = partial(conversations.begin_turn, session, said, name=speaker, again=bool(text))
             answers = None if text else asked_in(said)
-        answering = await answering_turn(self._publisher, session, said, answers)
+        answering = await conversations.answering_turn(self._publisher, session, said, answers)
         if isinstance(answering, Unclear):
             return _Begun(whole_reply(answering.words), session)
         try:
@@ -233,7 +222,7 @@ class ChatHandlers:
                 await self._platform.conversations.delete(session.conversation.id, caller)
             raise
         forgotten = self._forgotten(turn, session) if forgets else None
-        ask = partial(said_in, self._publisher, session)
+        ask = partial(conversations.said_in, self._publisher, session)
         return _Begun(turn_reply(turn, model.chatbot.mark, ask, partial(note_turn, call), forgotten), session)
 
     def _forgotten(self, turn: Turn, session: ChatSession) -> asyncio.Task[None]:
