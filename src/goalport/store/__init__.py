@@ -1,6 +1,6 @@
 """Keeping processes: their records, the protocol of a store, and the store in memory."""
 
-from goalport.store.codec import Codec, Seal, Sealed, Seals, StoredTypes, decoded, encoded
+from goalport.store.codec import Codec, Seal, Sealed, Seals, StoredTypes, decoded, encoded, storable
 from goalport.store.export import LeftOut, exported, imported
 from goalport.store.layouts import OPEN, closed
 from goalport.store.memory import InMemoryProcessStore
@@ -20,7 +20,6 @@ from goalport.store.records import (
     StoredProcess,
 )
 from goalport.store.standard_types import Json
-from goalport.store.storable import storable
 from goalport.store.type_names import TypeNames, persistent
 
 __all__ = [

@@ -12,16 +12,21 @@ place, in the order in which they are written. Fields are sorted, so that the or
 """
 
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from inspect import isabstract
 from math import isfinite
-from types import NoneType
-from typing import Any, Final, NoReturn, Protocol, cast
+from threading import Lock, RLock
+from types import FunctionType, NoneType
+from typing import Any, Final, Literal, NoReturn, Protocol, TypeVar, cast, get_origin
 
-from pydantic import Secret, SecretBytes, SecretStr
+from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from pydantic_core import PydanticSerializationError, from_json, to_json
+from typing_extensions import is_typeddict
 
+from goalport.agents.blackboard import alternatives, field_kinds, plain, taken_apart
 from goalport.base.errors import SettingsError, Unreadable, Unstorable
 from goalport.base.words import type_name
 from goalport.store.layouts import ClosedLayout, EnumLayout, Layout, layout_of, why_unknown
@@ -96,31 +101,28 @@ class StoredTypes:
             self._layouts[cls] = layout
         return layout
 
-    def stored(self, tag: str, cls: object = None) -> tuple[Layout | EnumLayout | type[Any], int]:
+    def stored(self, tag: str, cls: Any = None) -> tuple[Layout | EnumLayout | type[Any], int]:
         """The layout of the class that a tag names, or an address class itself, and the version in the tag.
 
         `cls`: the class, where the tag alone does not say it. Raises `Unreadable`.
         """
-        found = self._tags.get((tag, cls))
-        if found is None:
-            name, _, number = tag.partition("@")
-            if number and not number.isdecimal():
-                _refuse(tag)
-            found = self._tags[tag, cls] = self._stored(name, cls), int(number or 1)
-        return found
-
-    def _stored(self, name: str, cls: object) -> Layout | EnumLayout | type[Any]:
-        cls = self.names.find(name) if cls is None else cls
-        if isinstance(cls, type) and _is_url(cls):
-            return cls
+        if (found := self._tags.get((tag, cls))) is not None:
+            return found
+        name, _, number = tag.partition("@")
+        if number and not number.isdecimal():
+            _refuse(tag)
+        kind = self.names.find(name) if cls is None else cls
+        layout: Layout | EnumLayout | type[Any] | None = kind if isinstance(kind, type) and _is_url(kind) else None
         try:
-            layout = self.layout(cls) if isinstance(cls, type) else None
+            if layout is None and isinstance(kind, type):
+                layout = self.layout(kind)
         except Unstorable as error:
             raise Unreadable(name, error.why, "") from None
         if layout is None:
             problem = "it is neither a dataclass, a pydantic model, a named tuple nor an enum now."
             raise Unreadable(name, problem, "Make it one of these again.")
-        return layout
+        found = self._tags[tag, cls] = layout, int(number or 1)
+        return found
 
     def form(self, cls: type[Any]) -> "_Form":
         """What writes values of a class. Raises `Unstorable` if they cannot be written."""
@@ -485,10 +487,15 @@ class _Decoder:
     def _named(self, tag: str, data: Json) -> object:
         """An object of a class with a layout, a member of an enum, or an address."""
         fields = cast("dict[str, Json]", data) if type(data) is dict else None
-        if fields is not None and "$of" in fields:
-            layout, version = self._types.stored(tag, self._generic(tag, fields["$of"]))
-        else:
-            layout, version = self._types.stored(tag)
+        cls: Any = None
+        if fields is not None and "$of" in fields:  # a generic model with arguments
+            known, key = self._types.generics, (tag, *fields["$of"])
+            is_plain = all(isinstance(each, str) for each in key)  # what is in others has a place: they are always read
+            cls = known.get(key) if is_plain else None
+            if cls is None:
+                cls = self.kind({"of": [tag.partition("@")[0], *fields["$of"]]})
+                known |= {key: cls} if is_plain else {}
+        layout, version = self._types.stored(tag, cls)
         if isinstance(layout, ClosedLayout) and version > 1:
             return layout.read(data, self.value)
         if isinstance(layout, Layout) and fields is not None:
@@ -501,15 +508,6 @@ class _Decoder:
             except ValueError as error:
                 raise Unreadable(tag, f"{error}.", _FOREIGN) from None
         return _refuse({tag: data})
-
-    def _generic(self, tag: str, arguments: list[Json]) -> Any:
-        """The class of a generic model with arguments."""
-        if not all(isinstance(each, str) for each in arguments):
-            return self.kind({"of": [tag.partition("@")[0], *arguments]})
-        known, key = self._types.generics, (tag, *arguments)
-        if key not in known:
-            known[key] = self.kind({"of": [tag.partition("@")[0], *arguments]})
-        return known[key]
 
     def _object(self, layout: Layout, version: int, data: dict[str, Json]) -> object:
         place, made = len(self.objects), layout.make()
@@ -587,11 +585,7 @@ def decoded(stored: StoredProcess, codec: Codec) -> StoredProcess:
     return _with_values(stored, codec.decode)
 
 
-class _Change(Protocol):
-    def __call__(self, value: Any, number: int | None = None, /) -> Any: ...
-
-
-def _with_values(stored: StoredProcess, changed: _Change) -> StoredProcess:
+def _with_values(stored: StoredProcess, changed: Callable[..., Any]) -> StoredProcess:
     """The records with other values; the objects first, since all others may refer to them."""
     objects = [
         ObjectRecord(each.number, changed(each.value, each.number), changed(each.kind)) for each in stored.objects
@@ -604,3 +598,80 @@ def _with_values(stored: StoredProcess, changed: _Change) -> StoredProcess:
         questions=[each._replace(wait=changed(each.wait), answer=changed(each.answer)) for each in stored.questions],
         journal=[each._replace(value=changed(each.value)) for each in stored.journal],
     )
+
+
+_OPEN_KINDS: Final = frozenset({Collection, Iterable, Mapping, Sequence, AbstractSet})
+"""Abstract types whose usual classes can be written, if what is in them can be."""
+_CODE: Final = frozenset[object]({Callable})
+_FACTORIES: Final[dict[object, type]] = {each: type(each()) for each in (Lock, RLock)}
+"""What is a function in earlier versions of Python, and the class that authors mean by it in an annotation."""
+_UNKNOWN: Final = frozenset[object]({Any, object, type, bool, NoneType, ...})
+
+
+def storable(kind: object, types: StoredTypes, *, sealed: bool = False) -> str | None:
+    """Why objects of a declared type can surely not be written, with the path to the reason; None: they may be.
+
+    It is found out without an object, and says no only where that is sure: a field may hold an object of a subclass,
+    and a union one of several types. `sealed`: whether there is a key that encrypts secrets.
+    """
+    options = [each for each in alternatives(kind) if plain(each) is not NoneType]
+    reasons = [_Check(types, sealed).reason(each, type_name(each)) for each in options]
+    return reasons[0] if reasons and all(reasons) else None
+
+
+class _Check:
+    """One check of a type and of what its objects hold."""
+
+    def __init__(self, types: StoredTypes, sealed: bool) -> None:  # noqa: FBT001 - private, called once
+        self._types = types
+        self._sealed = sealed
+        self._seen: set[object] = set()
+
+    def reason(self, kind: object, path: str) -> str | None:
+        """The reason for a type expression; None if one of its alternatives may do."""
+        options = alternatives(plain(kind))
+        reasons = [self._reason(plain(each), path) for each in options]
+        return reasons[0] if reasons and all(reasons) else None
+
+    def _reason(self, kind: Any, path: str) -> str | None:
+        if kind in _UNKNOWN or isinstance(kind, TypeVar) or get_origin(kind) in {Literal, type}:
+            return None
+        origin, arguments = taken_apart(_FACTORIES.get(kind, kind))
+        if not isinstance(origin, type) or origin in STANDARD or kind in self._seen:
+            return None
+        self._seen.add(kind)
+        if why := self._why_not(origin):
+            return str(Unstorable(type_name(origin), why, path="" if path == type_name(origin) else path))
+        layout = None
+        with suppress(Unstorable):
+            found = self._types.layout(origin)
+            layout = None if isinstance(found, EnumLayout) else found
+        if layout is not None and layout.secret and not self._sealed:
+            return str(Unstorable("secret", NO_KEY, path=f"{path}.{min(layout.secret)}"))
+        written = layout.names if layout is not None else field_kinds(kind) if is_typeddict(origin) else ()
+        parts = {f".{name}": each for name, each in field_kinds(kind).items() if name in written}
+        if not parts:
+            parts = {f"[{number if origin is tuple else '…'}]": each for number, each in enumerate(arguments)}
+        return next((why for step, each in parts.items() if (why := self.reason(each, f"{path}{step}"))), None)
+
+    def _why_not(self, cls: type[Any]) -> str | None:
+        """The reason for a class itself, whatever its objects hold."""
+        if issubclass(cls, SecretStr | SecretBytes):
+            return None if self._sealed else NO_KEY
+        if cls in _OPEN_KINDS or is_typeddict(cls):
+            return None
+        try:
+            self._types.form(FunctionType if cls in _CODE else cls)
+        except Unstorable as error:
+            return None if self._may_be_another(cls) else error.why
+        return None
+
+    def _may_be_another(self, cls: type) -> bool:
+        """Whether objects that are declared as this class are probably of others, which are seen only when written."""
+        if cls.__module__ == "collections.abc":
+            return False
+        if isabstract(cls) or getattr(cls, "_is_protocol", False):
+            return True
+        if hasattr(cls, "__get_pydantic_core_schema__") and not issubclass(cls, BaseModel | Secret):
+            return True  # it says in annotations how pydantic reads values of another class, as `AwareDatetime` does
+        return any(self._why_not(each) is None for each in type.__subclasses__(cast("type[object]", cls)))

@@ -34,6 +34,7 @@ _CHANGED: Final = f"""
 _FOUND: Final = f"SELECT number, {listed(*_COLUMNS)} FROM conversation WHERE id = :id"
 _DELETED: Final = "DELETE FROM conversation WHERE id = :id RETURNING number"
 _MESSAGE: Final = ("id", "parent", "role", "at", "name", "text", "value")
+_TEXTS: Final = ("name", "text", "value")
 _MESSAGE_ADDED: Final = f"""
     INSERT INTO conversation_message (conversation, number, searchable, {listed(*_MESSAGE)}) VALUES (
         :conversation,
@@ -71,13 +72,31 @@ class DatabaseConversations:
     async def save(
         self, conversation: ConversationRecord, messages: Sequence[MessageRecord] = (), /
     ) -> ConversationRecord | None:
-        row, added = _conversation_row(conversation), [_message_row(each) for each in messages]
+        # People write titles, names and messages, and not every database takes each character as plain text.
+        row = {
+            **conversation._asdict(),
+            **caller_row(conversation.caller),
+            "updated_at": microseconds(conversation.updated_at),
+            "created_at": microseconds(conversation.created_at),
+            "title": json_text(conversation.title),
+            "searchable": searchable(conversation.title),
+            "known": conversation.version,
+        }
+        added = [
+            {
+                **each._asdict(),
+                **{name: json_text(getattr(each, name)) for name in _TEXTS},
+                "at": microseconds(each.at),
+                "searchable": searchable(each.text),
+            }
+            for each in messages
+        ]
         return await self.database.write(partial(self._save, conversation, row, added))
 
     def _save(
-        self, record: ConversationRecord, row: Values, messages: Sequence[Values]
+        self, record: ConversationRecord, row: Values, messages: Sequence[Mapping[str, object]]
     ) -> Operation[ConversationRecord | None]:
-        rows = yield (_CHANGED if record.version else _ADDED), {**row, "known": record.version}
+        rows = yield (_CHANGED if record.version else _ADDED), row
         if not rows:
             return None
         if messages:
@@ -91,7 +110,15 @@ class DatabaseConversations:
 
     @reads
     def messages(self, conversation_id: str, /) -> Operation[Sequence[MessageRecord]]:
-        return [_message(each) for each in (yield _MESSAGES, {"id": conversation_id})]
+        rows = yield _MESSAGES, {"id": conversation_id}
+        return [
+            MessageRecord(
+                **{name: row[name] for name in ("id", "parent", "role", "number")},
+                **{name: json.loads(row[name]) for name in _TEXTS},
+                at=time_of(row["at"]),
+            )
+            for row in rows
+        ]
 
     async def list(
         self,
@@ -132,18 +159,6 @@ class DatabaseConversations:
         return bool(rows)
 
 
-def _conversation_row(record: ConversationRecord) -> Mapping[str, object]:
-    return {
-        **record._asdict(),
-        **caller_row(record.caller),
-        "updated_at": microseconds(record.updated_at),
-        "created_at": microseconds(record.created_at),
-        # People write titles, names and messages, and not every database takes each character as plain text.
-        "title": json_text(record.title),
-        "searchable": searchable(record.title),
-    }
-
-
 def _conversation(row: Row) -> ConversationRecord:
     return ConversationRecord(
         **{each: row[each] for each in ("id", "chatbot", "head", "process", "context_id", "version")},
@@ -153,18 +168,3 @@ def _conversation(row: Row) -> ConversationRecord:
         created_at=time_of(row["created_at"]),
         updated_at=time_of(row["updated_at"]),
     )
-
-
-_TEXTS: Final = ("name", "text", "value")
-
-
-def _message_row(record: MessageRecord) -> Mapping[str, object]:
-    row = record._asdict()
-    texts = {each: json_text(row[each]) for each in _TEXTS}
-    return {**row, **texts, "at": microseconds(record.at), "searchable": searchable(record.text)}
-
-
-def _message(row: Row) -> MessageRecord:
-    texts = {each: json.loads(row[each]) for each in _TEXTS}
-    plain = {each: row[each] for each in ("id", "parent", "role", "number")}
-    return MessageRecord(**plain, **texts, at=time_of(row["at"]))

@@ -35,49 +35,33 @@ class LeftOut:
 
 def exported(family: Sequence[StoredProcess], *, version: str) -> dict[str, Any]:
     """A family as JSON data, its root first; `version` is that of the program that writes it."""
-    return {
-        "format": FORMAT,
-        "goalport": version,
-        "root": family[0].process.root,
-        "processes": [_process(each) for each in family],
-    }
-
-
-def imported(data: Mapping[str, Any]) -> Sequence[StoredProcess]:
-    """The family of an export. Raises `BadInput` for what is no export, or one of a newer format."""
-    if data.get("format") != FORMAT or not data.get("processes"):
-        raise BadInput(
-            f"Expected an export of format {FORMAT} as `goalport export ID` writes it, but its format is"
-            f" {data.get('format')!r}. Export the process again, or read it with the goalport that wrote it."
+    processes: list[dict[str, Any]] = []
+    for each in family:
+        caller, finished_at = each.process.caller, each.process.finished_at
+        processes.append(
+            {
+                **each.process._asdict(),
+                "caller": {
+                    "id": caller.id,
+                    "issuer": caller.issuer,
+                    "scopes": sorted(caller.scopes),
+                    "claims": dict(caller.claims),
+                },
+                "created_at": each.process.created_at.isoformat(),
+                "finished_at": finished_at and finished_at.isoformat(),
+                "state": _without_secrets(each.process.state),
+                "whole": each.whole,
+                "objects": [_without_secrets(part._asdict()) for part in each.objects],
+                "history": _without_secrets(each.history),
+                "spendings": _without_secrets(each.spendings),
+                "questions": [
+                    {**_without_secrets(part._asdict()), "asked_at": part.asked_at.isoformat()}
+                    for part in each.questions
+                ],
+                "journal": [_without_secrets(part._asdict()) for part in each.journal],
+            }
         )
-    return [_stored(each) for each in data["processes"]]
-
-
-def _process(stored: StoredProcess) -> dict[str, Any]:
-    record = stored.process
-    caller = record.caller
-    return {
-        **record._asdict(),
-        "caller": {
-            "id": caller.id,
-            "issuer": caller.issuer,
-            "scopes": sorted(caller.scopes),
-            "claims": dict(caller.claims),
-        },
-        "created_at": record.created_at.isoformat(),
-        "finished_at": None if record.finished_at is None else record.finished_at.isoformat(),
-        "state": _without_secrets(record.state),
-        "whole": stored.whole,
-        "objects": [_part(each) for each in stored.objects],
-        "history": [_without_secrets(each) for each in stored.history],
-        "spendings": [_without_secrets(each) for each in stored.spendings],
-        "questions": [{**_part(each), "asked_at": each.asked_at.isoformat()} for each in stored.questions],
-        "journal": [_part(each) for each in stored.journal],
-    }
-
-
-def _part(record: ObjectRecord | QuestionRecord | JournalRecord) -> dict[str, Any]:
-    return {name: _without_secrets(value) for name, value in record._asdict().items()}
+    return {"format": FORMAT, "goalport": version, "root": family[0].process.root, "processes": processes}
 
 
 def _without_secrets(value: object) -> Any:
@@ -89,23 +73,35 @@ def _without_secrets(value: object) -> Any:
     return value
 
 
-def _stored(data: Mapping[str, Any]) -> StoredProcess:
-    fields = {name: data[name] for name in ProcessRecord._fields}
-    caller = cast("Mapping[str, Any]", data["caller"])
-    # Exports that were written before have no claims.
-    claims = caller.get("claims", {})
-    fields["caller"] = Caller(caller["id"], caller["issuer"], frozenset(caller["scopes"]), claims)
-    for name in ("created_at", "finished_at"):
-        fields[name] = None if data[name] is None else datetime.fromisoformat(data[name])
-    return StoredProcess(
-        ProcessRecord(**fields),
-        [ObjectRecord(**each) for each in data["objects"]],
-        data["history"],
-        data["spendings"],
-        [
-            QuestionRecord(**each)._replace(asked_at=datetime.fromisoformat(each["asked_at"]))
-            for each in data["questions"]
-        ],
-        [JournalRecord(**each) for each in data["journal"]],
-        whole=data["whole"],
-    )
+def imported(data: Mapping[str, Any]) -> Sequence[StoredProcess]:
+    """The family of an export. Raises `BadInput` for what is no export, or one of a newer format."""
+    if data.get("format") != FORMAT or not data.get("processes"):
+        raise BadInput(
+            f"Expected an export of format {FORMAT} as `goalport export ID` writes it, but its format is"
+            f" {data.get('format')!r}. Export the process again, or read it with the goalport that wrote it."
+        )
+    family: list[StoredProcess] = []
+    for each in cast("Sequence[Mapping[str, Any]]", data["processes"]):
+        fields = {name: each[name] for name in ProcessRecord._fields}
+        caller = cast("Mapping[str, Any]", each["caller"])
+        # Exports that were written before have no claims.
+        claims = caller.get("claims", {})
+        fields["caller"] = Caller(caller["id"], caller["issuer"], frozenset(caller["scopes"]), claims)
+        for name in ("created_at", "finished_at"):
+            fields[name] = None if each[name] is None else datetime.fromisoformat(each[name])
+        questions = (
+            QuestionRecord(**part)._replace(asked_at=datetime.fromisoformat(part["asked_at"]))
+            for part in each["questions"]
+        )
+        family.append(
+            StoredProcess(
+                ProcessRecord(**fields),
+                [ObjectRecord(**part) for part in each["objects"]],
+                each["history"],
+                each["spendings"],
+                list(questions),
+                [JournalRecord(**part) for part in each["journal"]],
+                whole=each["whole"],
+            )
+        )
+    return family

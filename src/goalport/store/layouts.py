@@ -40,14 +40,8 @@ _CLOSED: Final = "__goalport_closed__"
 _HEAP_TYPE: Final = 1 << 9
 """The flag of classes that a class statement made; others hold values that no field shows."""
 _CODE: Final = (
-    FunctionType,
-    BuiltinFunctionType,
-    MethodType,
-    MethodDescriptorType,
-    partial,
-    staticmethod,
-    classmethod,
-    property,
+    *(FunctionType, BuiltinFunctionType, MethodType, MethodDescriptorType),
+    *(partial, staticmethod, classmethod, property),
 )
 _LIVE: Final[tuple[tuple[type, str], ...]] = (
     (ModuleType, "a module"),
@@ -66,11 +60,9 @@ class StoredClass:
     """A class by the name and the version under which its objects are stored, and the names that it has in them."""
 
     def __init__(self, cls: type, names: TypeNames, known: Iterable[str]) -> None:
-        origin, arguments = cast("tuple[type, tuple[object, ...]]", taken_apart(cls))
+        origin, self.arguments = cast("tuple[type, tuple[object, ...]]", taken_apart(cls))
         mark = persistent_mark(origin)
         self.cls = cls
-        self.arguments = arguments
-        """The arguments of a generic model, whose class knows them."""
         self.name = names.name_of(origin)
         self.version = 1 if mark is None else mark.version
         self.upcast = None if mark is None else mark.upcast
@@ -104,6 +96,9 @@ class StoredClass:
 
 class Layout(StoredClass, ABC):
     """The layout of a class with fields. Subclasses say where its objects keep their values."""
+
+    optional = frozenset[str]()
+    """What needs neither a value nor a default."""
 
     def __init__(
         self, cls: type, names: TypeNames, defaults: Mapping[str, _Default | None], not_stored: Iterable[str] = ()
@@ -145,15 +140,17 @@ class Layout(StoredClass, ABC):
             stored[name] = self.called(partial(default, stored), "its default failed", fix, field=name)
         return stored
 
-    optional = frozenset[str]()
-    """What needs neither a value nor a default."""
-
 
 class _DataclassLayout(Layout):
     def __init__(self, cls: type, names: TypeNames) -> None:
+        def default_of(declared: Any) -> _Default | None:
+            if declared.default is not MISSING:
+                return lambda _: declared.default
+            return None if declared.default_factory is MISSING else lambda _: declared.default_factory()
+
         declared = fields(cast("Any", cls))
         not_stored = [each.name for each in declared if each.metadata.get("stored") is False]
-        super().__init__(cls, names, {each.name: _default_of(each) for each in declared}, not_stored)
+        super().__init__(cls, names, {each.name: default_of(each) for each in declared}, not_stored)
         self._slotted = cls.__dictoffset__ == 0 or any(vars(each).get("__slots__") for each in cls.__mro__)
         for name in not_stored:
             if self.defaults[name] is None:
@@ -175,8 +172,13 @@ class _DataclassLayout(Layout):
 
 class _ModelLayout(Layout):
     def __init__(self, cls: type[BaseModel], names: TypeNames) -> None:
+        def default_of(declared: Any) -> _Default | None:
+            if declared.default is PydanticUndefined and declared.default_factory is None:
+                return None
+            return lambda values: declared.get_default(call_default_factory=True, validated_data=values)
+
         declared, private = cls.model_fields, cls.__private_attributes__
-        super().__init__(cls, names, {name: _model_default(each) for name, each in {**declared, **private}.items()})
+        super().__init__(cls, names, {name: default_of(each) for name, each in {**declared, **private}.items()})
         self._fields, self._private, self.optional = frozenset(declared), frozenset(private), frozenset(private)
         self._allows_extra = cls.model_config.get("extra") == "allow"
 
@@ -209,7 +211,11 @@ class _NamedTupleLayout(Layout):
     def __init__(self, cls: type, names: TypeNames) -> None:
         given: Mapping[str, object] = getattr(cls, "_field_defaults", {})
         tuple_fields = cast("tuple[str, ...]", getattr(cls, "_fields", ()))
-        super().__init__(cls, names, {name: _constant(given[name]) if name in given else None for name in tuple_fields})
+
+        def default_of(name: str) -> _Default | None:
+            return (lambda _: given[name]) if name in given else None
+
+        super().__init__(cls, names, {name: default_of(name) for name in tuple_fields})
 
     def values(self, value: Any) -> Mapping[str, Any]:
         return dict(zip(self.defaults, value, strict=True))
@@ -239,15 +245,13 @@ class EnumLayout(StoredClass):
 
     def member(self, version: int, stored: str | Sequence[str]) -> object:
         """The member of a name, or the flags of several. Raises `Unreadable` for a name that there is no longer."""
-        if not isinstance(stored, str):
-            return self._joined([self._today(version, each) for each in stored])
-        return self._members[self._today(version, stored)]
-
-    def _today(self, version: int, stored: str) -> str:
-        name = str(self.upcasted(version, {"name": stored}).get("name"))
-        if name not in self.known:
-            raise self.unfit(name, "the enum has no such member.", "maps")
-        return name
+        today: list[str] = []
+        for each in [stored] if isinstance(stored, str) else stored:
+            name = str(self.upcasted(version, {"name": each}).get("name"))
+            if name not in self.known:
+                raise self.unfit(name, "the enum has no such member.", "maps")
+            today.append(name)
+        return self._members[today[0]] if isinstance(stored, str) else self._joined(today)
 
     def _joined(self, parts: Sequence[str]) -> object:
         flags = cast("type[Flag]", self.cls)
@@ -301,50 +305,27 @@ class ClosedLayout(_DataclassLayout):
             raise Unreadable(self.name, problem, "Deploy the program that wrote it.") from error
 
 
-def _constant(value: object) -> _Default:
-    return lambda _: value
-
-
-def _default_of(declared: Any) -> _Default | None:
-    if declared.default is not MISSING:
-        return _constant(declared.default)
-    if declared.default_factory is not MISSING:
-        return lambda _: declared.default_factory()
-    return None
-
-
-def _model_default(declared: Any) -> _Default | None:
-    if declared.default is PydanticUndefined and declared.default_factory is None:
-        return None
-    return lambda values: declared.get_default(call_default_factory=True, validated_data=values)
-
-
 def _secrets_in(cls: type) -> Iterator[str]:
     """The fields that are marked as secret: in a dataclass, or by the words of JSON Schema."""
+
+    def markers(kind: object) -> Iterator[object]:
+        """What `Annotated` adds to a type, and to those inside it."""
+        yield from getattr(kind, "__metadata__", ())
+        for each in get_args(kind):
+            yield from markers(each)
+
     declared_fields = cast("Mapping[str, Field[Any]]", getattr(cls, "__dataclass_fields__", {}))
     yield from (name for name, each in declared_fields.items() if each.metadata.get("secret") is True)
     known: Mapping[str, FieldInfo] = getattr(cls, "__pydantic_fields__", {})
     for name, kind in field_kinds(cls).items():
         declared = [known[name], *known[name].metadata] if name in known else []
-        if any(map(_says_secret, (*declared, *_markers(kind.__value__ if is_alias(kind) else kind)))):
-            yield name
-
-
-def _markers(kind: object) -> Iterator[object]:
-    """What `Annotated` adds to a type, and to those inside it."""
-    yield from getattr(kind, "__metadata__", ())
-    for each in get_args(kind):
-        yield from _markers(each)
-
-
-def _says_secret(marker: object) -> bool:
-    match marker:
-        case FieldInfo(json_schema_extra={"writeOnly": True} | {"format": "password"}):
-            return True
-        case WithJsonSchema(json_schema={"writeOnly": True} | {"format": "password"}):
-            return True
-        case _:
-            return False
+        for each in (*declared, *markers(kind.__value__ if is_alias(kind) else kind)):
+            extra = each.json_schema_extra if isinstance(each, FieldInfo) else None
+            match each.json_schema if isinstance(each, WithJsonSchema) else extra:
+                case {"writeOnly": True} | {"format": "password"}:
+                    yield name
+                case _:
+                    pass
 
 
 def layout_of(cls: type[Any], names: TypeNames) -> Layout | EnumLayout | None:

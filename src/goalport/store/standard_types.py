@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, cast
 from uuid import UUID
@@ -57,19 +58,7 @@ def _of_text(tag: str, make: Callable[[str], object]) -> Standard:
     return Standard(tag, str, read)
 
 
-def _read_hex(data: str) -> int:
-    return int(data, 16)
-
-
-def _write_text(text: str) -> str:
-    return b64encode(text.encode("utf-8", "surrogatepass")).decode()
-
-
-def _read_text(data: str) -> str:
-    return b64decode(data, validate=True).decode("utf-8", "surrogatepass")
-
-
-def _write_bytes(data: bytes) -> str:
+def _write_bytes(data: bytes | bytearray) -> str:
     return b64encode(data).decode()
 
 
@@ -102,13 +91,17 @@ def _read_zone(data: Json) -> tzinfo | None:
         case "UTC":
             return UTC
         case {"offset": [offset, *name]}:
-            return timezone(_read_timedelta(offset), *name)
+            return timezone(timedelta(*offset), *name)
         case {"pydantic": offset}:  # as earlier versions wrote the zones that pydantic makes
-            return timezone(_read_timedelta(offset))
+            return timezone(timedelta(*offset))
         case {"zone": str() as key}:
             return ZoneInfo(key)
         case _:
             raise ValueError("no time zone")
+
+
+def _write_timedelta(value: timedelta) -> list[int]:
+    return [value.days, value.seconds, value.microseconds]
 
 
 def _write_moment(value: datetime | time) -> Json:
@@ -117,25 +110,9 @@ def _write_moment(value: datetime | time) -> Json:
     return [text, zone, value.fold] if value.fold else [text, zone] if zone is not None else text
 
 
-def _read_moment(kind: type[datetime] | type[time]) -> Callable[[Json], datetime | time]:
-    def read(data: Json) -> datetime | time:
-        text, zone, fold = [data, None, 0] if isinstance(data, str) else [*data, 0][:3]
-        return kind.fromisoformat(cast("str", text)).replace(tzinfo=_read_zone(zone), fold=cast("int", fold))
-
-    return read
-
-
-def _write_timedelta(value: timedelta) -> list[int]:
-    return [value.days, value.seconds, value.microseconds]
-
-
-def _read_timedelta(data: list[int]) -> timedelta:
-    return timedelta(*data)
-
-
-def _write_pattern(value: "re.Pattern[Any]") -> Json:
-    pattern: str | bytes = value.pattern
-    return [pattern if isinstance(pattern, str) else [_write_bytes(pattern)], value.flags]
+def _read_moment(kind: type[datetime] | type[time], data: Json) -> datetime | time:
+    text, zone, fold = [data, None, 0] if isinstance(data, str) else [*data, 0][:3]
+    return kind.fromisoformat(cast("str", text)).replace(tzinfo=_read_zone(zone), fold=cast("int", fold))
 
 
 def _read_pattern(data: list[Any]) -> object:
@@ -143,18 +120,17 @@ def _read_pattern(data: list[Any]) -> object:
     return re.compile(text if isinstance(text, str) else _read_bytes(text[0]), flags)
 
 
-_ZONES: Final = (timezone, TzInfo, ZoneInfo)
 _ADDRESSES: Final = (
-    ipaddress.IPv4Address,
-    ipaddress.IPv6Address,
-    ipaddress.IPv4Network,
-    ipaddress.IPv6Network,
-    ipaddress.IPv4Interface,
-    ipaddress.IPv6Interface,
+    *(ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network, ipaddress.IPv6Network),
+    *(ipaddress.IPv4Interface, ipaddress.IPv6Interface),
 )
 STANDARD: Final[dict[type, Standard]] = {
-    str: Standard("$text", _write_text, _read_text),
-    int: Standard("$int", hex, _read_hex),
+    str: Standard(
+        "$text",
+        lambda text: _write_bytes(text.encode("utf-8", "surrogatepass")),
+        lambda data: _read_bytes(data).decode("utf-8", "surrogatepass"),
+    ),
+    int: Standard("$int", hex, lambda data: int(data, 16)),
     float: Standard("$float", repr, float),
     bytes: Standard("$bytes", _write_bytes, _read_bytes),
     bytearray: Standard("$bytearray", _write_bytes, lambda data: bytearray(_read_bytes(data))),
@@ -167,15 +143,19 @@ STANDARD: Final[dict[type, Standard]] = {
     Fraction: Standard(
         "$fraction",
         lambda value: [hex(value.numerator), hex(value.denominator)],
-        lambda data: Fraction(_read_hex(data[0]), _read_hex(data[1])),
+        lambda data: Fraction(int(data[0], 16), int(data[1], 16)),
     ),
-    datetime: Standard("$datetime", _write_moment, _read_moment(datetime)),
+    datetime: Standard("$datetime", _write_moment, partial(_read_moment, datetime)),
     date: Standard("$date", date.isoformat, date.fromisoformat),
-    time: Standard("$time", _write_moment, _read_moment(time)),
-    timedelta: Standard("$timedelta", _write_timedelta, _read_timedelta),
-    **{cls: Standard("$zone", _write_zone, _read_zone) for cls in _ZONES},
+    time: Standard("$time", _write_moment, partial(_read_moment, time)),
+    timedelta: Standard("$timedelta", _write_timedelta, lambda data: timedelta(*data)),
+    **{cls: Standard("$zone", _write_zone, _read_zone) for cls in (timezone, TzInfo, ZoneInfo)},
     UUID: _of_text("$uuid", UUID),
-    re.Pattern: Standard("$pattern", _write_pattern, _read_pattern),
+    re.Pattern: Standard(
+        "$pattern",
+        lambda value: [value.pattern if isinstance(value.pattern, str) else [_write_bytes(value.pattern)], value.flags],
+        _read_pattern,
+    ),
     PurePosixPath: _of_text("$posix_path", PurePosixPath),
     PureWindowsPath: _of_text("$windows_path", PureWindowsPath),
     type(Path()): _of_text("$path", Path),

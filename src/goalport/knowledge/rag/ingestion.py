@@ -15,7 +15,6 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from itertools import product
 from pathlib import Path, PurePosixPath
-from types import TracebackType
 from typing import Final, Literal, Self, TypeGuard
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
@@ -119,10 +118,8 @@ class DocumentIngestion:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._reader.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: object) -> None:
+        await self._reader.__aexit__(*error)
 
     async def ingest(
         self, *places: str | Path, listener: Callable[[IngestedDocument], None] | None = None
@@ -155,18 +152,18 @@ class DocumentIngestion:
 
     async def _place(self, place: str | Path) -> AsyncGenerator[IngestedDocument]:
         if is_page(place):
-            yield await self._page(place)
+            yield await self._taken_in(place, await self._store.document(place))
             return
         path = absolute(place)
         if not await to_thread.run_sync(os.path.isdir, path):
-            yield await self._file(path, await self._store.document(path.as_uri()))
+            yield await self._taken_in(path.as_uri(), await self._store.document(path.as_uri()), path)
             return
         prefix = f"{path.as_uri().rstrip('/')}/"
         known = await stored_within(self._store, prefix)
         files, unlisted = await to_thread.run_sync(_files, path, self._include)
         for each in files:
             file = path / each
-            yield await self._file(file, known.pop(file.as_uri(), None))
+            yield await self._taken_in(file.as_uri(), known.pop(file.as_uri(), None), file)
         for folder, reason in unlisted:
             yield IngestedDocument(uri=folder.as_uri(), outcome="failed", reason=reason)
         for uri in known:
@@ -175,38 +172,32 @@ class DocumentIngestion:
                 await self._store.remove(uri)
                 yield IngestedDocument(uri=uri, outcome="removed")
 
-    async def _file(self, path: Path, stored: StoredDocument | None) -> IngestedDocument:
-        uri = path.as_uri()
+    async def _taken_in(self, uri: str, stored: StoredDocument | None, path: Path | None = None) -> IngestedDocument:
+        """A document that is stored if need be: a file, or a page without a path."""
+        unchanged = IngestedDocument(uri=uri, outcome="unchanged")
         if stored is not None and not self._refresh.due(stored):
-            return IngestedDocument(uri=uri, outcome="unchanged")
+            return unchanged
+        state: _FileState | None = None
         try:
+            if path is None:
+                found = await self._fetcher.fetch(uri)
+                media_type = f"{found.media_type}; charset={found.charset}" if found.charset else found.media_type
+                return await self._stored(found.content, uri, media_type, stored)
             state = await to_thread.run_sync(_state, path)
-        except DocumentError as error:
-            return IngestedDocument(uri=uri, outcome="failed", reason=str(error))
-        before, became = self._read.get(uri, (None, None))
-        if state == before and became is not None and became.outcome == "failed":
-            return became
-        if state == before and stored is not None:
-            return IngestedDocument(uri=uri, outcome="unchanged")
-        try:
+            before, became = self._read.get(uri, (None, unchanged))
+            if state == before and became.outcome == "failed":
+                return became
+            if state == before and stored is not None:
+                return unchanged
             document = await self._stored(await to_thread.run_sync(self._reader.content, path), uri, None, stored)
         except DocumentError as error:
             # A file is named by its path, whatever is wrong with it; what reads its content knows the URI alone.
-            named = UnreadableDocument(str(path), error.reason) if isinstance(error, UnreadableDocument) else error
-            document = IngestedDocument(uri=uri, outcome="failed", reason=str(named))
-        self._read[uri] = (state, document)
+            unread = error if path is not None and isinstance(error, UnreadableDocument) else None
+            reason = str(error if unread is None else UnreadableDocument(str(path), unread.reason))
+            document = IngestedDocument(uri=uri, outcome="failed", reason=reason)
+        if state is not None:
+            self._read[uri] = (state, document)
         return document
-
-    async def _page(self, url: str) -> IngestedDocument:
-        stored = await self._store.document(url)
-        if stored is not None and not self._refresh.due(stored):
-            return IngestedDocument(uri=url, outcome="unchanged")
-        try:
-            found = await self._fetcher.fetch(url)
-            media_type = f"{found.media_type}; charset={found.charset}" if found.charset else found.media_type
-            return await self._stored(found.content, url, media_type, stored)
-        except DocumentError as error:
-            return IngestedDocument(uri=url, outcome="failed", reason=str(error))
 
     async def _stored(
         self, data: bytes, uri: str, media_type: str | None, stored: StoredDocument | None
@@ -291,15 +282,6 @@ def _is_gone(file: Path) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class _Intake:
-    """What takes the documents into one index, one call at a time."""
-
-    index: DocumentIndex
-    ingestion: DocumentIngestion
-    turn: anyio.Lock = field(default_factory=anyio.Lock)
-
-
 class DocumentFolder:
     """The documents at some places below a folder: `DocumentFolder(Path("/srv/manuals"), ["guide.md", "recipes"])`.
 
@@ -310,7 +292,8 @@ class DocumentFolder:
     def __init__(self, root: Path, places: Sequence[str]) -> None:
         self.root = root.absolute()
         self.places = [self.root / each for each in places]
-        self._intake: _Intake | None = None
+        self._intake: tuple[DocumentIndex, DocumentIngestion, anyio.Lock] | None = None
+        """What takes the documents into one index, and whose turn it is."""
 
     @property
     def filter(self) -> Filter:
@@ -327,11 +310,11 @@ class DocumentFolder:
         Calls at the same time wait for each other, so that each file is read once. Raises `DocumentError` when none of
         the documents can be read, and what `DocumentIngestion.ingest` raises.
         """
-        intake = self._intake
-        if intake is None or intake.index is not index:
-            intake = self._intake = _Intake(index, DocumentIngestion(index))
-        async with intake.turn, intake.ingestion:
-            documents = await intake.ingestion.ingest(*self.places)
+        if self._intake is None or self._intake[0] is not index:
+            self._intake = index, DocumentIngestion(index), anyio.Lock()
+        _, ingestion, turn = self._intake
+        async with turn, ingestion:
+            documents = await ingestion.ingest(*self.places)
         failures = [each.reason for each in documents if each.outcome == "failed"]
         if failures and len(failures) == len(documents):
             raise DocumentError(failures[0])
