@@ -23,6 +23,7 @@ class Received:
 
     headers: Mapping[str, str]
     body: bytes
+    query: str = ""
 
     @property
     def json(self) -> Any:
@@ -39,7 +40,7 @@ class Receiver:
     _changed: anyio.Event = field(default_factory=anyio.Event)
 
     async def take(self, request: Request) -> Response:
-        self.received.append(Received(request.headers, await request.body()))
+        self.received.append(Received(request.headers, await request.body(), request.url.query))
         self._changed.set()
         return self.responses.pop(0) if self.responses else Response(status_code=200)
 

@@ -1,5 +1,6 @@
 """Receivers of notifications are told how tasks are: with what they asked for, signed, and nowhere else."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -11,7 +12,9 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from starlette.responses import Response
 
-from tests.receiver import receiving
+from goalport.base.caller import Caller
+from goalport.runtime.process.contexts import Context
+from tests.receiver import Received, receiving
 from tests.rooms.a2a.other_agents import BINDINGS, Refused, message, other_agent, state_in
 from tests.rooms.agui.talkers import Cook, Kitchen, Thinker
 from tests.rooms.serve.askers import Pizzeria
@@ -184,6 +187,39 @@ async def test_what_fails_for_too_long_is_given_up_and_the_next_state_is_told(
         assert task["id"] in line
         assert "503" in line
         assert "the token" not in caplog.text
+
+
+async def test_of_two_servers_of_a_store_one_tells(tmp_path: Path) -> None:
+    shared: dict[str, Any] = {"store": "sqlite", **ALLOWED}
+    async with (
+        receiving() as receiver,
+        other_agent(tmp_path, Pizzeria(), **shared) as one,
+        other_agent(tmp_path, Pizzeria(), **shared) as two,
+    ):
+        task = await one.send({"size": 30}, configuration={"taskPushNotificationConfig": {"url": receiver.url}})
+        hook = f"{receiver.url}?second"
+        await two.call("CreateTaskPushNotificationConfig", taskId=task["id"], id="second", url=hook)
+        await receiver.until(lambda received: len(received) >= 2)
+        await two.answer(task, {"name": "ham"})
+
+        def completed(received: Sequence[Received]) -> list[str]:
+            return [each.query for each in received if "TASK_STATE_COMPLETED" in each.body.decode()]
+
+        await receiver.until(lambda received: len(completed(received)) >= 2)
+        other = await one.send({"size": 20}, configuration={"taskPushNotificationConfig": {"url": receiver.url}})
+        await receiver.until(lambda received: received[-1].json["task"]["id"] == other["id"])
+        assert sorted(completed(receiver.received)) == ["", "second"]
+
+
+async def test_what_others_keep_under_a_like_name_is_left_alone(tmp_path: Path) -> None:
+    async with receiving() as receiver, other_agent(tmp_path, Cook(), store="sqlite", **ALLOWED) as other:
+        context = Context("mine", Caller("a2a notifications"))
+        context.add("something")
+        await other.platform.contexts.save(context)
+        async with other_agent(tmp_path, Cook(), store="sqlite", **ALLOWED) as later:
+            await later.send("peas", configuration={"taskPushNotificationConfig": {"url": receiver.url}})
+            await receiver.told("COMPLETED")
+            assert await later.platform.contexts.find("mine", Caller("a2a notifications")) is not None
 
 
 async def test_a_client_of_the_earlier_version_is_told_as_that_has_it(tmp_path: Path) -> None:

@@ -161,13 +161,13 @@ class A2aDoor:
         from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
         from a2a.server.routes.rest_routes import create_rest_routes
 
-        from goalport.server.doors.a2a.handler import A2aHandler, Contexts
+        from goalport.server.doors.a2a.handler import A2aHandler
 
         for noisy in ("a2a.server.routes", "a2a.compat.v0_3", "a2a.utils"):
             logging.getLogger(noisy).setLevel(logging.CRITICAL)  # they log each mistake of a client, with a traceback
-        handler, contexts = A2aHandler(self._door, self._streams, self._notifications, self._card_of), Contexts()
-        routes = create_rest_routes(handler, contexts, enable_v0_3_compat=True)
-        rpc = JsonRpcDispatcher(handler, contexts, enable_v0_3_compat=True).handle_requests
+        handler = A2aHandler(self._door, self._streams, self._notifications, self._card_of)
+        routes = create_rest_routes(handler, handler, enable_v0_3_compat=True)
+        rpc = JsonRpcDispatcher(handler, handler, enable_v0_3_compat=True).handle_requests
         return handler, rpc, [each for each in routes if isinstance(each, Route)]
 
     async def _rpc(self, request: Request) -> Response:

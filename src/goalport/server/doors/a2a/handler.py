@@ -46,6 +46,7 @@ from goalport.server.publish.goal_tools import CallPolicy, GoalTool
 from goalport.server.publish.limits import LimitReached
 from goalport.server.publish.publisher import (
     Task,
+    answer_question,
     counted_turn,
     end_of_turn,
     note_turn,
@@ -175,13 +176,13 @@ class _Messages:
             answer, turn = said.answer_to(question), None
             if follower is not None:
                 view.process.subscribe(follower)
-            if session is not None:
-                turn = await session.answer(question.id, answer.response, declined=answer.declined)
+            response, declined = answer.response, answer.declined
+            if session is None:
+                await answer_question(self._publisher, work.caller, question, response, declined=declined)
             else:
-                owner = question.process_id
-                await self._platform.answer(owner, question.id, answer.response, declined=answer.declined)
+                turn = await session.answer(question.id, response, declined=declined)
+                self._publisher.audit_trail.answered(work.caller, question, response, declined=bool(declined))
             repeated.begun = task
-        self._publisher.audit_trail.answered(work.caller, question, answer.response, declined=bool(answer.declined))
         return Begun(task, turn)
 
     async def known(self, work: Work, task_id: str) -> TaskView:
@@ -193,6 +194,13 @@ class _Messages:
         work.call.process = process
         return await self.view(work.caller, Task(process, message_id))
 
+    async def own(self, work: Work, task_id: str) -> Task:
+        """A task of the caller; those who may look at the tasks of others have no part in who is told of them."""
+        task = (await self.known(work, task_id)).task
+        if not work.caller.same_as(task.process.caller):
+            raise a2a_errors.TaskNotFoundError(f"Task {task_id[:100]!r} is not yours.")
+        return task
+
     async def view(self, caller: Caller, task: Task) -> TaskView:
         """A task as it is now. Raises `TaskNotFoundError` for a turn that there was not."""
         if not task.message_id:
@@ -203,16 +211,8 @@ class _Messages:
         return TaskView(task, session, await end_of_turn(session, task))
 
 
-class Contexts(ServerCallContextBuilder):
-    """Hands the work of a request on to the handler."""
-
-    def build(self, request: Request) -> ServerCallContext:
-        """The context for the SDK."""
-        return ServerCallContext(state={"headers": dict(request.headers), "work": request.scope[WORK]})
-
-
-class A2aHandler(RequestHandler):
-    """Does what other agents ask for.
+class A2aHandler(RequestHandler, ServerCallContextBuilder):
+    """Does what other agents ask for, and hands the work of a request through the SDK to itself.
 
     Parameters: `notifications` keeps who is told of tasks; `card_of` gives the card for the caller of a request.
     """
@@ -227,10 +227,11 @@ class A2aHandler(RequestHandler):
         self._door, self._streams, self._notifications, self._card_of = door, streams, notifications, card_of
         self._publisher, self._platform, self._messages = door.publisher, door.publisher.platform, _Messages(door)
 
-    async def on_message_send(
-        self, params: a2a.SendMessageRequest, context: ServerCallContext
-    ) -> a2a.Task | a2a.Message:
-        """Begin a task, or go on with one, and wait until it ends or asks something."""
+    def build(self, request: Request) -> ServerCallContext:
+        """The context for the SDK."""
+        return ServerCallContext(state={"headers": dict(request.headers), "work": request.scope[WORK]})
+
+    async def on_message_send(self, params: a2a.SendMessageRequest, context: ServerCallContext) -> a2a.Task:
         with self._answering(context, params) as work:
             history = _history_of(params.configuration)
             begun = await self._begun(work, params)
@@ -241,7 +242,6 @@ class A2aHandler(RequestHandler):
     async def on_message_send_stream(
         self, params: a2a.SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[a2a.Task | Update]:
-        """The same, with what happens meanwhile."""
         with self._answering(context, params) as work:
             work.place.enter_context(self._streams.one_of(work.caller))
             history, follower = _history_of(params.configuration), Follower()
@@ -299,7 +299,6 @@ class A2aHandler(RequestHandler):
             yield each
 
     async def on_get_task(self, params: a2a.GetTaskRequest, context: ServerCallContext) -> a2a.Task | None:
-        """A task as it is now."""
         with self._answering(context, params) as work:
             return (await self._messages.known(work, params.id)).whole(_history_of(params))
 
@@ -354,7 +353,6 @@ class A2aHandler(RequestHandler):
             return None
 
     async def on_cancel_task(self, params: a2a.CancelTaskRequest, context: ServerCallContext) -> a2a.Task | None:
-        """End a task that goes on or waits."""
         with self._answering(context, params) as work:
             view = await self._messages.known(work, params.id)
             task, status = view.task, view.status
@@ -371,7 +369,6 @@ class A2aHandler(RequestHandler):
     async def on_get_extended_agent_card(
         self, params: a2a.GetExtendedAgentCardRequest, context: ServerCallContext
     ) -> a2a.AgentCard:
-        """The card with all that the caller may use."""
         with self._answering(context, params) as work:
             if not self._publisher.settings.authenticates:
                 told = "Nobody is authenticated here: the agent card says everything."
@@ -381,9 +378,8 @@ class A2aHandler(RequestHandler):
     async def on_create_task_push_notification_config(
         self, params: a2a.TaskPushNotificationConfig, context: ServerCallContext
     ) -> a2a.TaskPushNotificationConfig:
-        """Tell the receiver of a configuration how a task is, from now on."""
         with self._answering(context, params) as work:
-            task, config = await self._own(work, params.task_id), _config_of(params, work)
+            task, config = await self._messages.own(work, params.task_id), _config_of(params, work)
             self._door.require(self._door.access.of_process(task.process))
             await self._notifications.check(config)
             return _written(await self._notifications.keep(task, config))
@@ -391,10 +387,9 @@ class A2aHandler(RequestHandler):
     async def on_get_task_push_notification_config(
         self, params: a2a.GetTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> a2a.TaskPushNotificationConfig:
-        """A configuration; in version 0.3 without an id, the one whose id is that of the task."""
-        params.id = params.id or params.task_id
+        params.id = params.id or params.task_id  # version 0.3 may name none
         with self._answering(context, params) as work:
-            known = await self._notifications.of(await self._own(work, params.task_id))
+            known = await self._notifications.of(await self._messages.own(work, params.task_id))
             if params.id not in known:
                 told = f"Task {params.task_id[:100]!r} has no push notification configuration {params.id[:100]!r}."
                 raise a2a_errors.TaskNotFoundError(told)
@@ -403,24 +398,15 @@ class A2aHandler(RequestHandler):
     async def on_list_task_push_notification_configs(
         self, params: a2a.ListTaskPushNotificationConfigsRequest, context: ServerCallContext
     ) -> a2a.ListTaskPushNotificationConfigsResponse:
-        """All configurations of a task: there are few."""
         with self._answering(context, params) as work:
-            known = await self._notifications.of(await self._own(work, params.task_id))
+            known = await self._notifications.of(await self._messages.own(work, params.task_id))
             return a2a.ListTaskPushNotificationConfigsResponse(configs=map(_written, known.values()))
 
     async def on_delete_task_push_notification_config(
         self, params: a2a.DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> None:
-        """Tell the receiver nothing more."""
         with self._answering(context, params) as work:
-            await self._notifications.delete(await self._own(work, params.task_id), params.id)
-
-    async def _own(self, work: Work, task_id: str) -> Task:
-        """A task of the caller; those who may look at the tasks of others have no part in who is told of them."""
-        task = (await self._messages.known(work, task_id)).task
-        if not work.caller.same_as(task.process.caller):
-            raise a2a_errors.TaskNotFoundError(f"Task {task_id[:100]!r} is not yours.")
-        return task
+            await self._notifications.delete(await self._messages.own(work, params.task_id), params.id)
 
     async def _begun(self, work: Work, params: a2a.SendMessageRequest, follower: Follower | None = None) -> Begun:
         """What a message begins or goes on with; whoever it names is told of it from now on."""

@@ -41,7 +41,8 @@ _MOST: Final = 10
 _LONGEST: Final = 4_096
 """The most characters of each part of a configuration."""
 _MARK: Final = "a2a notifications"
-"""In the keys of documents. No context has a key of so many parts; those of a caller are erased with his contexts."""
+_PARTS: Final = 5
+"""Of the keys of documents. No context has a key of so many; what a caller has is erased with the contexts."""
 _UNTRIED: Final = {"failures": 0, "since": 0, "again": 0}
 """How often a notification has failed, since when, and when it is tried again."""
 _log = logging.getLogger(__name__)
@@ -237,7 +238,7 @@ class Notifications:
                 await self._store.delete_context(key)
                 del self._watched[key]
         for key in await self._store.context_ids():
-            if f', "{_MARK}", ' in key and key.startswith("["):
+            if f', "{_MARK}", ' in key and key.startswith("[") and len(json.loads(key)) == _PARTS:
                 self._watched.setdefault(key, _Watch())
 
     async def _look(self, key: str, watch: _Watch) -> None:
