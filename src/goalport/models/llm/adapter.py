@@ -29,9 +29,9 @@ from goalport.base.observe.spans import send_trace
 from goalport.models.llm.conversions import (
     FINISHES,
     OutputMode,
-    StreamPieces,
     output_text,
     output_tool_name,
+    piece_of,
     to_assistant_message,
     to_model_messages,
     to_model_settings,
@@ -203,8 +203,10 @@ class PydanticAiModel:
                 with provider_errors(self._endpoint, self._name), anyio.fail_after(self._seconds(call)):
                     response = await model_request(model, **self._wire(model, call, mode))
                 return self._reply(response, call, mode)
-            except SchemaRefused as refusal:
-                self._note_refused(refusal, call, last=mode == modes[-1])
+            except SchemaRefused:
+                if call.output is None or mode == modes[-1]:
+                    raise
+                self._refused.add(call.output.name)
         raise AssertionError("the last mode gives a reply or raises")
 
     async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
@@ -216,8 +218,10 @@ class PydanticAiModel:
                     async for piece in pieces:
                         yield piece
                 return
-            except SchemaRefused as refusal:
-                self._note_refused(refusal, call, last=mode == modes[-1])
+            except SchemaRefused:
+                if call.output is None or mode == modes[-1]:
+                    raise
+                self._refused.add(call.output.name)
 
     def _ready(self, call: ModelCall) -> tuple[Model, list[OutputMode]]:
         """The model, and the ways of getting the object, of which a later one is used where a schema is refused.
@@ -237,12 +241,6 @@ class PydanticAiModel:
         tools = model.profile.get("supports_tools", True)
         modes: list[OutputMode] = [*(["native"] if native else []), *(["tool"] if tools else [])]
         return model, modes or ["prompted"]
-
-    def _note_refused(self, refusal: SchemaRefused, call: ModelCall, *, last: bool) -> None:
-        if last:
-            raise refusal
-        assert call.output is not None
-        self._refused.add(call.output.name)
 
     def _takes_images(self, model: Model) -> bool:
         known = self.card.vision
@@ -268,14 +266,14 @@ class PydanticAiModel:
                     request = model_request_stream(model, **self._wire(model, call, mode))
                     streamed = await stack.enter_async_context(request)
                 stack.callback(self._report_partial_usage, streamed, call)
-                pieces = StreamPieces(output_tool_name(call) if mode == "tool" else "")
+                output_tool, output_parts = output_tool_name(call) if mode == "tool" else "", set[int]()
                 events = aiter(streamed)
                 while True:
                     with anyio.fail_after(seconds):
                         event = await anext(events, None)
                     if event is None:
                         break
-                    if (piece := pieces.of(event)) is not None:
+                    if (piece := piece_of(event, output_tool, output_parts)) is not None:
                         yield piece
                 response = streamed.get()
         if response.finish_reason is None:  # `check_responses` checks the dialects that say more

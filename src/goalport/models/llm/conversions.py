@@ -7,27 +7,9 @@ and calls that nobody carried out. Above: `adapter`.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, cast
 
-from pydantic_ai.messages import (
-    BinaryContent,
-    ModelMessage,
-    ModelRequest,
-    ModelRequestPart,
-    ModelResponse,
-    ModelResponseStreamEvent,
-    PartDeltaEvent,
-    PartStartEvent,
-    SystemPromptPart,
-    TextPart,
-    TextPartDelta,
-    ThinkingPart,
-    ThinkingPartDelta,
-    ToolCallPart,
-    ToolCallPartDelta,
-    ToolReturnPart,
-    UserPromptPart,
-)
+from pydantic_ai import messages as wire
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
@@ -65,115 +47,114 @@ FINISHES: Mapping[str | None, FinishReason] = {
 """Why a model stopped writing; what is not here is unknown."""
 
 
-def to_model_messages(messages: Sequence[Message], *, vision: bool = True) -> list[ModelMessage]:
+def to_model_messages(messages: Sequence[Message], *, vision: bool = True) -> list[wire.ModelMessage]:
     """The messages for the provider. Without `vision`, a note stands in the place of images that tools gave."""
-    converted: list[ModelMessage] = []
+    converted: list[wire.ModelMessage] = []
     for message in messages:
         if not isinstance(message, AssistantMessage):
             part, last = _part(message, vision=vision), converted[-1] if converted else None
-            if isinstance(last, ModelRequest):
+            if isinstance(last, wire.ModelRequest):
                 last.parts = [*last.parts, part]
             else:
-                converted.append(ModelRequest(parts=[part]))
-        elif isinstance(message.native, ModelResponse):
+                converted.append(wire.ModelRequest(parts=[part]))
+        elif isinstance(message.native, wire.ModelResponse):
             converted.append(message.native)
         else:
-            text = [TextPart(message.content)] if message.content else []
-            calls = [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in message.calls]
-            converted.append(ModelResponse(parts=[*text, *calls]))
+            text = [wire.TextPart(message.content)] if message.content else []
+            calls = [wire.ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in message.calls]
+            converted.append(wire.ModelResponse(parts=[*text, *calls]))
     _answer_all(converted)
     return converted
 
 
-def _part(message: SystemMessage | UserMessage | ToolReply, *, vision: bool) -> ModelRequestPart:
+def _part(message: SystemMessage | UserMessage | ToolReply, *, vision: bool) -> wire.ModelRequestPart:
     if isinstance(message, SystemMessage):
-        return SystemPromptPart(message.content)
-    images = [BinaryContent(each.data, media_type=each.media_type) for each in message.images]
+        return wire.SystemPromptPart(message.content)
+    images = [wire.BinaryContent(each.data, media_type=each.media_type) for each in message.images]
     text = message.content
     if isinstance(message, UserMessage):
-        return UserPromptPart([*([text] if text else []), *images] if images else text)
+        return wire.UserPromptPart([*([text] if text else []), *images] if images else text)
     if images and not vision:
         text, images = f"{text}\n{_IMAGE_LEFT_OUT}".strip(), []
     content = [*([text] if text else []), *images] if images else text
     outcome = "failed" if message.is_error else "success"
-    return ToolReturnPart(message.name, content, message.call_id, outcome=outcome)
+    return wire.ToolReturnPart(message.name, content, message.call_id, outcome=outcome)
 
 
-def to_assistant_message(response: ModelResponse, output_tool: str) -> AssistantMessage:
+def to_assistant_message(response: wire.ModelResponse, output_tool: str) -> AssistantMessage:
     """The message in a response. A call of the output tool is no tool call: it holds the object."""
     calls = [
         ToolCall(part.tool_call_id, part.tool_name, _arguments_json(part))
         for part in response.parts
-        if isinstance(part, ToolCallPart) and part.tool_name != output_tool
+        if isinstance(part, wire.ToolCallPart) and part.tool_name != output_tool
     ]
     refusal = (response.provider_details or {}).get("refusal")
     return AssistantMessage(
-        content="".join(part.content for part in response.parts if isinstance(part, TextPart)) or str(refusal or ""),
+        content="".join(part.content for part in response.parts if isinstance(part, wire.TextPart))
+        or str(refusal or ""),
         calls=tuple(calls),
-        thinking="".join(part.content for part in response.parts if isinstance(part, ThinkingPart)),
+        thinking="".join(part.content for part in response.parts if isinstance(part, wire.ThinkingPart)),
         native=response,
     )
 
 
-def _arguments_json(call: ToolCallPart) -> str:
+def _arguments_json(call: wire.ToolCallPart) -> str:
     """The arguments as the model wrote them; pydantic-ai would wrap text that is not JSON in an object of its own."""
     return (call.args or "{}") if isinstance(call.args, str) else call.args_as_json_str()
 
 
-def _answer_all(messages: list[ModelMessage]) -> None:
+def _answer_all(messages: list[wire.ModelMessage]) -> None:
     """Answer the tool calls that nobody answered, directly after the response that made them."""
     for place, message in enumerate(messages):
-        if not isinstance(message, ModelResponse) or not (calls := message.tool_calls):
+        if not isinstance(message, wire.ModelResponse) or not (calls := message.tool_calls):
             continue
         following = messages[place + 1] if place + 1 < len(messages) else None
-        if not isinstance(following, ModelRequest):
-            messages.insert(place + 1, following := ModelRequest(parts=[]))
-        returns = [part for part in following.parts if isinstance(part, ToolReturnPart)]
+        if not isinstance(following, wire.ModelRequest):
+            messages.insert(place + 1, following := wire.ModelRequest(parts=[]))
+        returns = [part for part in following.parts if isinstance(part, wire.ToolReturnPart)]
         answered = {part.tool_call_id for part in returns}
         missing = [
-            ToolReturnPart(call.tool_name, _UNANSWERED, call.tool_call_id)
+            wire.ToolReturnPart(call.tool_name, _UNANSWERED, call.tool_call_id)
             for call in calls
             if call.tool_call_id not in answered
         ]
-        others = [part for part in following.parts if not isinstance(part, ToolReturnPart)]
+        others = [part for part in following.parts if not isinstance(part, wire.ToolReturnPart)]
         following.parts = [*returns, *missing, *others]
 
 
-class StreamPieces:
-    """Picks the pieces of the answer out of a stream's events: its text, or the arguments of the output tool."""
+def piece_of(
+    event: wire.ModelResponseStreamEvent, output_tool: str, output_parts: set[int]
+) -> TextDelta | ThinkingDelta | None:
+    """The piece of the answer that an event brings: of its text, or of the arguments of the output tool.
 
-    def __init__(self, output_tool: str) -> None:
-        self._output_tool = output_tool
-        self._output_parts: set[int] = set()
-
-    def of(self, event: ModelResponseStreamEvent) -> TextDelta | ThinkingDelta | None:
-        """The piece that an event brings; None: it brings none."""
-        thought, text = "", ""
-        match event:
-            case PartStartEvent(part=TextPart(content=content)) if not self._output_tool:
-                text = content
-            case PartDeltaEvent(delta=TextPartDelta(content_delta=content)) if not self._output_tool:
-                text = content
-            case PartStartEvent(part=ThinkingPart(content=content)):
-                thought = content
-            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(content))):
-                thought = content
-            case PartStartEvent(part=ToolCallPart(tool_name=name) as part) if name == self._output_tool:
-                self._output_parts.add(event.index)
-                text = _arguments_json(part) if part.args else ""
-            case PartDeltaEvent(delta=ToolCallPartDelta(args_delta=str(content))) if event.index in self._output_parts:
-                text = content
-            case _:
-                pass
-        if thought:
-            return ThinkingDelta(thought)
-        return TextDelta(text) if text else None
+    `output_parts` are the places of the calls of that tool in the answer, as earlier events have added them.
+    """
+    thought, text = "", ""
+    match event:
+        case wire.PartStartEvent(part=wire.TextPart(content=content)) if not output_tool:
+            text = content
+        case wire.PartDeltaEvent(delta=wire.TextPartDelta(content_delta=content)) if not output_tool:
+            text = content
+        case wire.PartStartEvent(part=wire.ThinkingPart(content=content)):
+            thought = content
+        case wire.PartDeltaEvent(delta=wire.ThinkingPartDelta(content_delta=str(content))):
+            thought = content
+        case wire.PartStartEvent(part=wire.ToolCallPart(tool_name=name) as part) if name == output_tool:
+            output_parts.add(event.index)
+            text = _arguments_json(part) if part.args else ""
+        case wire.PartDeltaEvent(index=at, delta=wire.ToolCallPartDelta(args_delta=str(content))) if at in output_parts:
+            text = content
+        case _:
+            pass
+    if thought:
+        return ThinkingDelta(thought)
+    return TextDelta(text) if text else None
 
 
-def output_text(message: AssistantMessage, response: ModelResponse, output_tool: str) -> str | None:
+def output_text(message: AssistantMessage, response: wire.ModelResponse, output_tool: str) -> str | None:
     """The JSON text of the object: the arguments of the output tool, else the text without a fence around it."""
     for part in response.parts:
-        if isinstance(part, ToolCallPart) and part.tool_name == output_tool:
+        if isinstance(part, wire.ToolCallPart) and part.tool_name == output_tool:
             return _arguments_json(part)
     text = message.content.strip()
     begin = _FENCE_BEGIN.match(text)
@@ -221,10 +202,6 @@ def output_tool_name(call: ModelCall) -> str:
 
 def to_model_settings(options: LlmOptions) -> ModelSettings:
     """The hyperparameters of a call; the adapter itself sees to the time-out."""
-    settings = ModelSettings()
-    if options.thinking is not None:
-        settings["thinking"] = options.thinking
-    for name in ("temperature", "top_p", "top_k", "max_tokens", "frequency_penalty", "presence_penalty"):
-        if (value := getattr(options, name)) is not None:
-            settings[name] = value
-    return settings
+    names = ("thinking", "temperature", "top_p", "top_k", "max_tokens", "frequency_penalty", "presence_penalty")
+    given = {name: getattr(options, name) for name in names}
+    return cast("ModelSettings", {name: each for name, each in given.items() if each is not None})

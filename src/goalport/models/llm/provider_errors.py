@@ -16,23 +16,7 @@ from socket import gaierror
 from typing import Any, cast
 
 import httpx2
-from pydantic_ai.exceptions import (
-    ContentFilterError,
-    ModelAPIError,
-    ModelAuthenticationError,
-    ModelConnectionError,
-    ModelContextWindowExceededError,
-    ModelHTTPError,
-    ModelNotFoundError,
-    ModelQuotaExceededError,
-    ModelRateLimitError,
-    ModelRequestRejectedError,
-    ModelRequestTimeout,
-    ModelServerError,
-    ModelTimeoutError,
-    ModelUnavailableError,
-    UserError,
-)
+from pydantic_ai import exceptions as failures
 from pydantic_core import from_json
 
 from goalport.base.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavailable, causes, leaves
@@ -60,15 +44,11 @@ class _ErrorWithGoodStatus(Exception):
 
     def __init__(self, error: object) -> None:
         self.body = {"error": error}
-        super().__init__("an error with the status of an answer")
-
-    @property
-    def is_transient(self) -> bool:
-        """Whether the same request may be answered later."""
-        error = self.body["error"]
         known = cast("dict[str, object]", error) if isinstance(error, dict) else {}
         codes = [str(known.get(name)) for name in ("code", "status", "type")]
-        return any(each in _TRANSIENT_CODES or re.fullmatch(r"5\d\d", each) for each in codes)
+        self.is_transient = any(each in _TRANSIENT_CODES or re.fullmatch(r"5\d\d", each) for each in codes)
+        """Whether the same request may be answered later."""
+        super().__init__("an error with the status of an answer")
 
 
 class SchemaRefused(ModelRefused):
@@ -145,20 +125,11 @@ class _FailedModel:
     def name(self) -> str:
         return f"{self.endpoint.provider}:{self.model}"
 
-    @property
-    def key(self) -> str:
-        """Where its key is set, in words."""
-        if self.endpoint.own:
-            return "api_key of the model in [[models.custom]]"
-        provider = self.endpoint.provider
-        return (PROVIDERS.get(provider) or KnownProvider(name=provider)).key_setting
-
     def message(self, error: Exception) -> str:
         """What the provider's answer says: a sentence of limited length, without the key."""
         text = _message(getattr(error, "body", None)) or getattr(error, "message", "") or str(error)
         secret = self.endpoint.api_key.get_secret_value() if self.endpoint.api_key else ""
-        text = hide(text.replace(secret, "***") if secret else text).strip()
-        text = excerpt(text, _EXCERPT)
+        text = excerpt(hide(text.replace(secret, "***") if secret else text).strip(), _EXCERPT)
         return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
@@ -184,13 +155,13 @@ def _translate(error: Exception, source: _FailedModel) -> ModelError:
         case _ErrorWithGoodStatus():
             kind = TransientFailure if error.is_transient else ModelUnavailable
             return kind(f"{source.name} answered with an error: {source.message(error)}")
-        case ModelAPIError():
+        case failures.ModelAPIError():
             return _translate_api_error(error, source)
         case TimeoutError():
             return TransientFailure(f"{source.name} gave no answer in time.")
-        case ContentFilterError():
+        case failures.ContentFilterError():
             return ModelRefused(f"{source.name} refused: {source.message(error)}")
-        case UserError():
+        case failures.UserError():
             return ModelRefused(f"{source.name} cannot be asked that: {source.message(error)}")
         case UnicodeEncodeError():
             return ModelRefused(
@@ -202,40 +173,42 @@ def _translate(error: Exception, source: _FailedModel) -> ModelError:
             return _unreadable(error, source)
 
 
-def _translate_api_error(error: ModelAPIError, source: _FailedModel) -> ModelError:
+def _translate_api_error(error: failures.ModelAPIError, source: _FailedModel) -> ModelError:
     name, provider, address = source.name, source.endpoint.provider, source.endpoint.address
-    code = error.status_code if isinstance(error, ModelHTTPError) else None
+    code = error.status_code if isinstance(error, failures.ModelHTTPError) else None
     status = "" if code is None else f" ({code})"
     match error:
-        case ModelAuthenticationError():
-            return ModelRefused(f"{provider} does not accept the key{status}. Check {source.key}.")
-        case ModelQuotaExceededError():
+        case failures.ModelAuthenticationError():
+            known = PROVIDERS.get(provider) or KnownProvider(name=provider)
+            where = "api_key of the model in [[models.custom]]" if source.endpoint.own else known.key_setting
+            return ModelRefused(f"{provider} does not accept the key{status}. Check {where}.")
+        case failures.ModelQuotaExceededError():
             return ModelRefused(f"The account at {provider} has no credit left{status}: top it up.")
-        case ModelNotFoundError():
+        case failures.ModelNotFoundError():
             near = getattr(error, "suggested_model_id", None)
             return ModelRefused(
                 f"{provider} knows no model {source.model!r}{status}: {source.message(error)}"
                 f"{f' {did_you_mean([near])}' if near else ''} "
                 f"Check the name, and the address {address or 'of the provider'}."
             )
-        case ModelContextWindowExceededError():
+        case failures.ModelContextWindowExceededError():
             return ModelRefused(f"The prompt is too long for {name}{status}. Say less, or choose a larger model.")
-        case ModelRateLimitError():
+        case failures.ModelRateLimitError():
             return TransientFailure(f"{name} has reached a rate limit{status}.", error.retry_after)
-        case ModelServerError() | ModelUnavailableError():
+        case failures.ModelServerError() | failures.ModelUnavailableError():
             return TransientFailure(f"{name} failed{status}: {source.message(error)}", error.retry_after)
-        case ModelTimeoutError() | ModelRequestTimeout() if getattr(error, "phase", "") != "connect":
+        case failures.ModelTimeoutError() | failures.ModelRequestTimeout() if getattr(error, "phase", "") != "connect":
             return TransientFailure(f"{name} gave no answer in time.", error.retry_after)
-        case ModelConnectionError(phase="read"):
+        case failures.ModelConnectionError(phase="read"):
             told = f"{name} broke off in its answer at {address or provider}: {_first_cause(error)}."
             return TransientFailure(told, error.retry_after)
-        case ModelConnectionError():
+        case failures.ModelConnectionError():
             return TransientFailure(
                 f"{name} cannot be reached at {address or provider}: {_first_cause(error)}. "
                 "Check the address, and that it runs.",
                 unreachable=error.phase == "connect",
             )
-        case ModelHTTPError() | ModelRequestRejectedError():
+        case failures.ModelHTTPError() | failures.ModelRequestRejectedError():
             return _rejected(error, source, code)
         case _ if any(isinstance(each, ValueError) for each in causes(error, implicit=True)):
             return _unreadable(error, source)
@@ -243,7 +216,7 @@ def _translate_api_error(error: ModelAPIError, source: _FailedModel) -> ModelErr
             return ModelUnavailable(f"{name} answered with an error: {source.message(error)}")
 
 
-def _rejected(error: ModelAPIError, source: _FailedModel, code: int | None) -> ModelError:
+def _rejected(error: failures.ModelAPIError, source: _FailedModel, code: int | None) -> ModelError:
     status, message = "" if code is None else f" ({code})", source.message(error)
     if code in _TRANSIENT_STATUS:
         return TransientFailure(f"{source.name} failed{status}: {message}", error.retry_after)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -67,18 +68,23 @@ class KnownProvider:
         return f"{f'{self.key}, or ' if self.key else ''}api_key in {self.table}"
 
 
-_OPENAI = r"(gpt|chatgpt|text-embedding|codex|computer-use)-|o\d"
 _OPENAI_URL = "https://api.openai.com/v1"
 _BEDROCK = r"((us|eu|apac|global|jp|au|us-gov)\.)?(anthropic|amazon|meta|mistral|cohere|ai21|deepseek|openai|qwen)\."
+
+
+def _named(name: str, **known: Any) -> KnownProvider:
+    """A provider whose environment variables begin with its name, unless they are given."""
+    variables: dict[str, Any] = {"key": f"{name.upper()}_API_KEY", "address": f"{name.upper()}_BASE_URL"}
+    return KnownProvider(name=name, **{**variables, **known})
+
+
 PROVIDERS: Mapping[str, KnownProvider] = {
     each.name: each
     for each in (
-        KnownProvider(
-            name="openai",
-            key="OPENAI_API_KEY",
+        _named(
+            "openai",
             base_url=_OPENAI_URL,
-            address="OPENAI_BASE_URL",
-            models=_OPENAI,
+            models=r"(gpt|chatgpt|text-embedding|codex|computer-use)-|o\d",
             variables={
                 "completions_path": ("OPENAI_COMPLETIONS_PATH",),
                 "embeddings_path": ("OPENAI_EMBEDDINGS_PATH",),
@@ -99,44 +105,20 @@ PROVIDERS: Mapping[str, KnownProvider] = {
             address="AZURE_OPENAI_ENDPOINT",
             variables={"api_version": ("OPENAI_API_VERSION",)},
         ),
-        KnownProvider(
-            name="anthropic",
-            dialect=ANTHROPIC,
-            key="ANTHROPIC_API_KEY",
-            base_url="https://api.anthropic.com",
-            address="ANTHROPIC_BASE_URL",
-            models=r"claude-",
-        ),
-        KnownProvider(
-            name="deepseek",
-            dialect=DEEPSEEK,
-            key="DEEPSEEK_API_KEY",
-            base_url="https://api.deepseek.com",
-            address="DEEPSEEK_BASE_URL",
-            models=r"deepseek-",
-        ),
-        KnownProvider(
-            name="gemini",
-            key="GEMINI_API_KEY",
-            base_url="https://generativelanguage.googleapis.com/v1beta/openai/",
-            address="GEMINI_BASE_URL",
-            models=r"gemini-",
-        ),
-        KnownProvider(
-            name="google",
+        _named("anthropic", dialect=ANTHROPIC, base_url="https://api.anthropic.com", models=r"claude-"),
+        _named("deepseek", dialect=DEEPSEEK, base_url="https://api.deepseek.com", models=r"deepseek-"),
+        _named("gemini", base_url="https://generativelanguage.googleapis.com/v1beta/openai/", models=r"gemini-"),
+        _named(
+            "google",
             dialect=GOOGLE,
-            key="GOOGLE_API_KEY",
-            address="GOOGLE_BASE_URL",
             extra="google",
             library="google.genai",
             variables={"project": ("GOOGLE_PROJECT_ID",), "location": ("GOOGLE_LOCATION",)},
         ),
-        KnownProvider(
-            name="mistral",
+        _named(
+            "mistral",
             dialect=MISTRAL,
-            key="MISTRAL_API_KEY",
             base_url="https://api.mistral.ai",
-            address="MISTRAL_BASE_URL",
             models=r"(mistral|ministral|codestral|magistral|devstral|pixtral|open-mi[sx]tral)-",
             extra="mistral",
             library="mistralai",
@@ -151,7 +133,7 @@ PROVIDERS: Mapping[str, KnownProvider] = {
             library="boto3",
             variables={"location": ("AWS_REGION", "AWS_DEFAULT_REGION")},
         ),
-        KnownProvider(name="ollama", dialect=OLLAMA, base_url="http://localhost:11434/v1", address="OLLAMA_BASE_URL"),
+        _named("ollama", dialect=OLLAMA, key="", base_url="http://localhost:11434/v1"),
         KnownProvider(
             name="docker",
             base_url="http://localhost:12434/engines/v1",

@@ -33,16 +33,14 @@ from goalport.runtime.ai.engine import (
     Pieces,
     Request,
     StreamedObject,
-    chained_from,
-    changed_llm,
+    WithInteraction,
     checked,
     checked_messages,
     prompt_text,
-    takes_options_of,
     tool_context,
 )
 from goalport.runtime.ai.guards import Guard
-from goalport.tools import Tool, ToolGroup, tools_of
+from goalport.tools import Tool, tools_of
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -232,7 +230,7 @@ class Streaming:
 
 
 @dataclass(frozen=True, slots=True)
-class Ai:
+class Ai(WithInteraction):
     """Asks models: `await ai.with_llm(role="best").create_object("Make up a story", Story)`.
 
     The `with_*` methods raise `TypeError` for an argument of a wrong type, where the mistake is written, and
@@ -251,14 +249,8 @@ class Ai:
             raise GoalportError("Expected to be called by a model or in an action, but no model can be asked here.")
         return Ai(engine())
 
-    @takes_options_of(LlmOptions)
-    def with_llm(self, llm: str | LlmOptions | None = None, /, **changes: Any) -> Self:
-        """Choose the model and its options: `with_llm("gpt-4.1")`, `with_llm(role="best", temperature=0.9)`.
-
-        A name and single changes keep all other options; `LlmOptions` replace them. Raises pydantic's
-        `ValidationError` for an option that does not exist or is out of its range.
-        """
-        return self._but(llm=changed_llm(self.interaction.llm, llm, changes))
+    def _with(self, change: Callable[[Interaction], Interaction]) -> Self:
+        return replace(self, interaction=change(self.interaction))
 
     def with_default_llm(self) -> Self:
         """Ask the default model of the settings."""
@@ -286,21 +278,6 @@ class Ai:
         added = checked(llms, (str, LlmOptions), "names of models or LlmOptions")
         return self._but(fallbacks=(*self.interaction.fallbacks, *added))
 
-    def with_tool_groups(self, *groups: str | ToolGroup) -> Self:
-        """Offer the tools of these groups: of those that have a role at the time of the call, or of one's own."""
-        added = checked(groups, (str, ToolGroup), "roles of tool groups, or tool groups, one by one")
-        roles = dict.fromkeys((*self.interaction.tool_groups, *(each for each in added if isinstance(each, str))))
-        own = (tool for each in added if isinstance(each, ToolGroup) for tool in each.tools)
-        return self._but(tool_groups=tuple(roles), tools=(*self.interaction.tools, *own))
-
-    with_tool_group = with_tool_groups
-
-    def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
-        """Offer these tools. A function is a tool too, with or without `@tool`."""
-        return self._but(tools=(*self.interaction.tools, *tools_of(*tools)))
-
-    with_tool = with_tools
-
     def with_subagents(self, *agents: object) -> Self:
         """Offer these agents as tools: instances, `Agent` objects, or what `agent_tool` has made of one.
 
@@ -318,14 +295,6 @@ class Ai:
         return self._but(tools=(*self.interaction.tools, *tools_of(*objects)))
 
     with_tool_object = with_tool_objects
-
-    def with_tool_chaining_from(self, *kinds: type, select: Callable[[Any, Tool], bool] | None = None) -> Self:
-        """Offer the `@tool` methods of each object of these types that a tool returns, from then on.
-
-        Of one class, only the newest object counts. `select` decides by the object and the tool which are offered.
-        With `object`, every object's tools are.
-        """
-        return self._but(chaining=(*self.interaction.chaining, *chained_from(kinds, select)))
 
     def with_references(self, *references: LlmReference | str) -> Self:
         """Describe these references in the system prompt, and offer their tools with their names as prefixes.
@@ -478,6 +447,3 @@ class Ai:
         request = Request(interaction=interaction, messages=said, verb=verb, on_reply=replies.append)
         text = cast("str", await self.engine.run(request))
         return AssistantMessage(text, finish=replies[-1].finish if replies else "stop")
-
-    def _but(self, **changes: Any) -> Self:
-        return replace(self, interaction=replace(self.interaction, **changes))

@@ -6,12 +6,13 @@ tests, and `process` makes an operation for each action. Nothing here asks a mod
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from logging import getLogger
-from typing import Any, Final, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, ParamSpec, Protocol, Self, TypeVar, cast
 
 from goalport.base.events import Event
 from goalport.base.words import counted
@@ -32,7 +33,7 @@ from goalport.models.llm import (
 )
 from goalport.models.prompts import PromptContributor
 from goalport.runtime.ai.guards import Guard
-from goalport.tools import Tool, ToolResult
+from goalport.tools import Tool, ToolGroup, ToolResult, tools_of
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -174,18 +175,6 @@ def prompt_text(engine: Engine, interaction: Interaction, prompt: str | Mapping[
     raise TypeError(f"Expected {wanted}, but came {prompt!r}.")
 
 
-def changed_llm(before: LlmOptions, llm: str | LlmOptions | None, changes: Mapping[str, object]) -> LlmOptions:
-    """The options after `with_llm(llm, **changes)`: options replace those before, a name and changes keep the rest.
-
-    Raises `TypeError` for what is neither a name nor options, and pydantic's `ValidationError` for a bad change.
-    """
-    if not isinstance(cast("object", llm), str | LlmOptions | None):
-        raise TypeError(f"Expected a model's name or LlmOptions, but came {llm!r}.")
-    options = llm if isinstance(llm, LlmOptions) else before
-    named = {"model": llm} if isinstance(llm, str) else {}
-    return options.but(**{**named, **changes})
-
-
 class _BoundWithLlm(Protocol[Options, T_co]):
     def __call__(
         self, llm: str | LlmOptions | None = None, /, *unused: Options.args, **changes: Options.kwargs
@@ -227,9 +216,59 @@ def checked_messages(messages: Iterable[Message]) -> tuple[Message, ...]:
     return values
 
 
-def chained_from(kinds: tuple[type, ...], select: Callable[[Any, Tool], bool] | None) -> tuple[ToolChaining, ...]:
-    """The chaining of tools from objects of these types. Raises `TypeError` for what is no class."""
-    return tuple(ToolChaining(each, select) for each in checked(kinds, type, "classes whose objects have tools"))
+class WithInteraction(ABC):
+    """What asks a model with settings, and gives copies of itself with other ones."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _with(self, change: Callable[[Interaction], Interaction]) -> Self: ...
+
+    def _but(self, **changes: Any) -> Self:
+        return self._with(lambda before: replace(before, **changes))
+
+    @takes_options_of(LlmOptions)
+    def with_llm(self, llm: str | LlmOptions | None = None, /, **changes: Any) -> Self:
+        """Choose the model and its options: `with_llm("gpt-4.1")`, `with_llm(role="best", temperature=0.9)`.
+
+        A name and single changes keep all other options; `LlmOptions` replace them. Raises `TypeError` for what is
+        neither a name nor options, and pydantic's `ValidationError` for an option that does not exist or is out of its
+        range.
+        """
+        if not isinstance(cast("object", llm), str | LlmOptions | None):
+            raise TypeError(f"Expected a model's name or LlmOptions, but came {llm!r}.")
+        named = {"model": llm} if isinstance(llm, str) else {}
+        options = llm if isinstance(llm, LlmOptions) else None
+        return self._with(lambda before: replace(before, llm=(options or before.llm).but(**{**named, **changes})))
+
+    def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
+        """Offer these tools too. A function is a tool, with or without `@tool`."""
+        return self._with(lambda before: replace(before, tools=(*before.tools, *tools_of(*tools))))
+
+    with_tool = with_tools
+
+    def with_tool_groups(self, *groups: str | ToolGroup) -> Self:
+        """Offer the tools of these groups: of those that have a role at the time of the call, or of one's own."""
+        added = checked(groups, (str, ToolGroup), "roles of tool groups, or tool groups, one by one")
+        named = [each for each in added if isinstance(each, str)]
+        own = [tool for each in added if isinstance(each, ToolGroup) for tool in each.tools]
+
+        def change(before: Interaction) -> Interaction:
+            roles = tuple(dict.fromkeys((*before.tool_groups, *named)))
+            return replace(before, tool_groups=roles, tools=(*before.tools, *own))
+
+        return self._with(change)
+
+    with_tool_group = with_tool_groups
+
+    def with_tool_chaining_from(self, *kinds: type, select: Callable[[Any, Tool], bool] | None = None) -> Self:
+        """Offer the `@tool` methods of each object of these types that a tool returns, from then on.
+
+        Of one class, only the newest object counts. `select` decides by the object and the tool which are offered.
+        With `object`, every object's tools are. Raises `TypeError` for what is no class.
+        """
+        added = [ToolChaining(each, select) for each in checked(kinds, type, "classes whose objects have tools")]
+        return self._with(lambda before: replace(before, chaining=(*before.chaining, *added)))
 
 
 class ReplyRecord(Protocol):

@@ -13,16 +13,14 @@ from typing import Any, Final, Self, cast
 from pydantic_core import to_json
 
 from goalport.base.errors import DeclarationError, ModelError, ToolError
-from goalport.models.llm import LlmOptions, UserMessage
+from goalport.models.llm import UserMessage
 from goalport.runtime.ai.engine import (
     TOOL_CONTEXT,
     Interaction,
     Request,
     ToolUse,
-    chained_from,
-    changed_llm,
+    WithInteraction,
     checked,
-    takes_options_of,
 )
 from goalport.tools import ContextValue, Parameter, Tool, ToolObject, ToolResult, tools_of
 from goalport.tools.functions import Arguments, listed_arguments
@@ -181,13 +179,13 @@ class _Orchestration:
 
 
 @dataclass(frozen=True)
-class AgenticTool(Tool):
+class AgenticTool(WithInteraction, Tool):
     """A tool in which a model calls other tools: `AgenticTool("math", "Solves problems").with_tools(add, multiply)`.
 
     It is immutable: each `with_*` gives a copy. The inner model gets the arguments as JSON and the description as its
     task, and its answer is the result. An object that an inner tool gives besides its text becomes the artifact of the
     result; several become a list. The result is an error where no model can be asked, when there are no inner tools,
-    and when the model fails.
+    and when the model fails. The methods that `Ai` has too choose the inner model and what it is offered.
     """
 
     input_schema: Mapping[str, object] = field(default_factory=lambda: {**_NOTHING, "additionalProperties": False})
@@ -209,38 +207,19 @@ class AgenticTool(Tool):
         handler = replace(self._orchestration, signature=signature)
         return replace(self, parameters=every, input_schema=signature.schema({}), handler=handler)
 
-    def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
-        """Let the inner model use these tools too. A function is a tool, with or without `@tool`."""
-        return self._but(tools=(*self._orchestration.interaction.tools, *tools_of(*tools)))
-
     def with_tool_objects(self, *objects: object) -> Self:
         """Let the inner model use the `@tool` methods of these objects too. An object without any is ignored."""
         found: list[Tool] = []
         for value in objects:
             is_source = isinstance(value, Tool | ToolObject) or callable(value) or hasattr(value, "__iter__")
             found += tools_of(value) if is_source else Tool.safely_from_instance(value)
-        return self._but(tools=(*self._orchestration.interaction.tools, *found))
+        return self.with_tools(*found)
 
     with_tool_object = with_tool_objects
-
-    def with_tool_chaining_from(self, *kinds: type, select: Callable[[Any, Tool], bool] | None = None) -> Self:
-        """Let the inner model use the tools of objects that tools return, as `Ai.with_tool_chaining_from` does."""
-        return self._but(chaining=(*self._orchestration.interaction.chaining, *chained_from(kinds, select)))
 
     def with_withheld_tools(self, withholds: Callable[[Sequence[ToolUse]], Collection[str]] | None) -> Self:
         """Do not offer the inner model the tools of these names for now; a function gives them by the calls so far."""
         return self._but(withholds=withholds)
-
-    def with_tool_groups(self, *roles: str) -> Self:
-        """Let the inner model use the tools of the groups that have these roles at the time of the call."""
-        return self._but(tool_groups=tuple(dict.fromkeys((*self._orchestration.interaction.tool_groups, *roles))))
-
-    with_tool_group = with_tool_groups
-
-    @takes_options_of(LlmOptions)
-    def with_llm(self, llm: str | LlmOptions | None = None, /, **changes: Any) -> Self:
-        """Choose the inner model and its options, as `Ai.with_llm` does; without this it is the default model."""
-        return self._but(llm=changed_llm(self._orchestration.interaction.llm, llm, changes))
 
     def with_system_prompt(self, text: str) -> Self:
         """Give the inner model this system prompt instead of the description."""
@@ -264,9 +243,9 @@ class AgenticTool(Tool):
             fix="Write `AgenticTool(…).with_tools(…)` first, and `with_layer` last.",
         )
 
-    def _but(self, **changes: Any) -> Self:
+    def _with(self, change: Callable[[Interaction], Interaction]) -> Self:
         inner = self._orchestration
-        return replace(self, handler=replace(inner, interaction=replace(inner.interaction, **changes)))
+        return replace(self, handler=replace(inner, interaction=change(inner.interaction)))
 
 
 @dataclass(frozen=True, slots=True)

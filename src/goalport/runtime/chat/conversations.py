@@ -4,7 +4,6 @@ Below: the store of conversations. Above: chatbots and their sessions, and the d
 """
 
 import re
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -23,7 +22,7 @@ _ID: Final = re.compile(r"[!-~]{1,200}")
 
 
 class Conversations:
-    """Finds and saves conversations.
+    """Finds and saves conversations. Each method that reads or writes raises `StoreError` where the store fails.
 
     Parameters: `erase_process` ends a process of a conversation that is deleted, by its id and with a reason, and drops
     all that is stored of it.
@@ -40,7 +39,7 @@ class Conversations:
     async def create(
         self, chatbot: str, caller: Caller, *, conversation_id: str = "", title: str = "", context_id: str = ""
     ) -> Conversation:
-        """A new conversation. Raises `BadInput` if there is one of that id, or none can have it, and `StoreError`."""
+        """A new conversation. Raises `BadInput` if there is one of that id, or none can have it."""
         if conversation_id and not _ID.fullmatch(conversation_id):
             told = f"{conversation_id[:50]!r}, which has {len(conversation_id)}"
             raise BadInput(f"Expected an id of at most 200 characters, all ASCII and no white space, but got {told}.")
@@ -53,7 +52,7 @@ class Conversations:
         return made
 
     async def find(self, conversation_id: str, caller: Caller) -> Conversation | None:
-        """The conversation of that id; None if there is none, or it is somebody else's. Raises `StoreError`."""
+        """The conversation of that id; None if there is none, or it is somebody else's."""
         conversation = Conversation(conversation_id)
         try:
             if not _ID.fullmatch(conversation_id):
@@ -72,13 +71,13 @@ class Conversations:
         """The conversations of a caller, those that were continued last first; of an admin, those of all callers.
 
         `search`: those in whose title or messages all these words are. `after` is the id of the last one of the page
-        before. Raises `StoreError`.
+        before.
         """
         whose = None if caller.admin else caller
         return await self._store.list(caller=whose, chatbot=chatbot, search=search, after=after, limit=limit)
 
     async def rename(self, conversation_id: str, caller: Caller, title: str) -> Conversation:
-        """Give a conversation a title. Raises `UnknownName` and `StoreError`."""
+        """Give a conversation a title. Raises `UnknownName`."""
         conversation = await self.get(conversation_id, caller)
         await self.change(conversation, lambda record: record._replace(title=title))
         return conversation
@@ -86,7 +85,7 @@ class Conversations:
     async def delete(self, conversation_id: str, caller: Caller) -> bool:
         """Delete a conversation with all its messages and its processes, for good. Returns whether there was one.
 
-        What runs in it is ended. Raises `StoreError`; then it is finished, and can be deleted again.
+        What runs in it is ended. Where the store fails, it is finished, and can be deleted again.
         """
         conversation = await self.find(conversation_id, caller)
         if conversation is None:
@@ -95,14 +94,14 @@ class Conversations:
         await self.change(conversation, lambda record: record._replace(finished=True))
         for each in await self._store.processes(conversation_id):
             await self._erase_process(each, "Its conversation was deleted.")
-            self.recent.let_go(each)
+            self.recent.kept.pop(each, None)
         self._loaded.pop(conversation_id, None)
         deleted = await self._store.delete(conversation_id)
         self._tell(conversation_id)
         return deleted
 
     async def export(self, conversation_id: str, caller: Caller) -> dict[str, Any]:
-        """A conversation with the messages of all its branches, as JSON. Raises `UnknownName` and `StoreError`."""
+        """A conversation with the messages of all its branches, as JSON. Raises `UnknownName`."""
         conversation = await self.get(conversation_id, caller)
         record, messages = conversation.loaded.record, conversation.loaded.messages.values()
         return {
@@ -128,21 +127,21 @@ class Conversations:
         }
 
     async def get(self, conversation_id: str, caller: Caller) -> Conversation:
-        """The conversation of that id. Raises `UnknownName` if there is none of this caller, and `StoreError`."""
+        """The conversation of that id. Raises `UnknownName` if there is none of this caller."""
         found = await self.find(conversation_id, caller)
         if found is None:
             raise UnknownName("conversation", conversation_id, None)
         return found
 
     async def load(self, conversation: Conversation) -> None:
-        """Let a conversation show what is stored now. Raises `UnknownName` if it was deleted, and `StoreError`."""
+        """Let a conversation show what is stored now. Raises `UnknownName` if it was deleted."""
         await self._show(conversation, await self._record(conversation.id))
 
     async def append(self, conversation: Conversation, *messages: ConversationMessage) -> None:
         """Store what was added to a conversation, and then these messages, in its branch.
 
         If another program has continued the branch meanwhile, they follow that. Raises `UnknownName` if the
-        conversation was deleted, and `StoreError`.
+        conversation was deleted.
         """
         loaded = conversation.loaded
         async with loaded.saving:
@@ -169,7 +168,7 @@ class Conversations:
         await self.change(conversation, lambda record: record._replace(head=after, process="", finished=False))
 
     async def change(self, conversation: Conversation, change: Change) -> None:
-        """Change the record of a conversation, whatever others change. Raises `UnknownName` and `StoreError`."""
+        """Change the record of a conversation, whatever others change. Raises `UnknownName`."""
         while not await self._save(conversation.loaded, change(conversation.loaded.record)):
             await self.load(conversation)
 
@@ -220,24 +219,13 @@ class RecentProcesses:
     """Keeps the processes that were used last, with what is known of their conversations."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[AgentProcess, int]] = OrderedDict()
-        """Each with the number of its messages, the one that was used last at the end."""
-        self._messages = 0
-
-    @property
-    def kept(self) -> tuple[str, ...]:
-        """The ids of those that are kept, the one that was used last at the end."""
-        return tuple(self._kept)
+        self.kept: dict[str, tuple[AgentProcess, int]] = {}
+        """Each by its id, with the number of its messages; the one that was used last is at the end."""
 
     def keep(self, process: AgentProcess, messages: int) -> None:
         """Keep a process whose conversation has so many messages, and let others go if they are too many."""
-        self.let_go(process.id)
-        self._kept[process.id] = process, messages
-        self._messages += messages
-        while len(self._kept) > 1 and (len(self._kept) > _MOST or self._messages > _MOST_MESSAGES):
-            self.let_go(next(iter(self._kept)))
-
-    def let_go(self, process_id: str) -> None:
-        """Keep a process no longer."""
-        _, messages = self._kept.pop(process_id, (None, 0))
-        self._messages -= messages
+        self.kept.pop(process.id, None)
+        self.kept[process.id] = process, messages
+        together = sum(each for _, each in self.kept.values())
+        while len(self.kept) > 1 and (len(self.kept) > _MOST or together > _MOST_MESSAGES):
+            together -= self.kept.pop(next(iter(self.kept)))[1]

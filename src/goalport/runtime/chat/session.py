@@ -118,7 +118,8 @@ class Turn:
         self._conversation, self._platform = session.conversation, session.platform
         self._known = {each.id for each in session.conversation.entries}
         self._happened: list[Event] = []
-        self._readers: list[asyncio.Future[None]] = []
+        self._news = asyncio.Event()
+        """Set, and replaced by another one, when something has happened."""
         self._task: asyncio.Task[TurnResult] | None = None
         self.abandon = process.subscribe(self)
         """Ends following the process, where it could not be told."""
@@ -153,16 +154,10 @@ class Turn:
             if self._task is not None and self._task.done():
                 self._task.result()
                 return
-            reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._readers.append(reader)
-            try:
-                await reader
-            finally:
-                if reader in self._readers:
-                    self._readers.remove(reader)
+            await self._news.wait()
 
     async def result(self) -> TurnResult:
-        """Wait for the end of the turn. Raises `HandedOver` if this program ends first, and `StoreError`."""
+        """Wait for the end of the turn. Raises `HandedOver` if this program ends first."""
         assert self._task is not None
         return await asyncio.shield(self._task)
 
@@ -209,14 +204,15 @@ class Turn:
                 self.on_event(QuestionAsked(each.id, each.action, each.message, process_id=where))
 
     def _wake(self) -> None:
-        readers, self._readers = self._readers, []
-        for each in readers:
-            if not each.done():
-                each.set_result(None)
+        self._news.set()
+        self._news = asyncio.Event()
 
 
 class ChatSession:
-    """A conversation of a caller with a chatbot, as `Chatbot.create_session` and `find_session` give it."""
+    """A conversation of a caller with a chatbot, as `Chatbot.create_session` and `find_session` give it.
+
+    Whatever waits for the store raises `StoreError` where that fails.
+    """
 
     def __init__(
         self,
@@ -283,8 +279,8 @@ class ChatSession:
         Both are stored by then. While another turn of the conversation runs, this waits for its end. `after` is the id
         of the message that this one follows, empty for none: if that is not the last one, the conversation is forked
         there. `earlier` was said before the message, elsewhere, and is added without a reaction. `beside` are objects
-        that actions find on the blackboard, to which none reacts. Raises `ConversationEnded`, `BadInput`, `UnknownName`
-        if the conversation was deleted, and `StoreError`.
+        that actions find on the blackboard, to which none reacts. Raises `ConversationEnded`, `BadInput`, and
+        `UnknownName` if the conversation was deleted.
         """
         said = [*earlier, *([message] if message is not None else [])]
         if not said and not events:
@@ -377,7 +373,7 @@ class ChatSession:
         self.platform.conversations.recent.keep(process, len(self.conversation.loaded.messages))
 
     async def look_up(self) -> AgentProcess | None:
-        """The process, if it can go on or has reached its goal; None: another one is needed. Raises `StoreError`.
+        """The process, if it can go on or has reached its goal; None: another one is needed.
 
         From then on `questions` and `idle` say how it stands.
         """
@@ -396,7 +392,7 @@ class ChatSession:
         """The process that is told next, once nothing runs in it, where the conversation ends with the message `after`.
 
         If another message is the last one, or with `again`, the conversation is forked first. Raises
-        `ConversationEnded`, `BadInput` for the id of no message, and `StoreError`.
+        `ConversationEnded`, and `BadInput` for the id of no message.
         """
         conversation, stored = self.conversation, self.platform.conversations
         await stored.load(conversation)
@@ -428,7 +424,10 @@ def _runs(process: AgentProcess) -> bool:
 
 
 class AgentProcessChatbot:
-    """A chatbot whose conversations are processes of an agent: each message is an object to which actions react."""
+    """A chatbot whose conversations are processes of an agent: each message is an object to which actions react.
+
+    Whatever waits for the store raises `StoreError` where that fails.
+    """
 
     def __init__(self, platform: Platform, agent: str, *, verbosity: Verbosity | None = None) -> None:
         """`agent` is the name of a deployed agent. `verbosity`: what of its turns is written to the log."""
@@ -476,10 +475,8 @@ class AgentProcessChatbot:
         """Begin a conversation of a caller, or go on with the one of that id, if it is theirs.
 
         `channel` receives the events of turns. `system_message` are instructions for the model, for a new conversation.
-        `context_id`: the caller's context with whose objects a new conversation begins; empty: that of the chatbot,
-        if any.
-        Raises `BadInput` if there is a conversation of that id that is not theirs, or if none can have that id, and
-        `StoreError`.
+        `context_id`: the caller's context with whose objects a new conversation begins; empty: that of the chatbot, if
+        any. Raises `BadInput` if there is a conversation of that id that is not theirs, or if none can have that id.
         """
         if conversation_id and (found := await self.find_session(conversation_id, caller, channel)) is not None:
             return found
@@ -494,10 +491,7 @@ class AgentProcessChatbot:
     async def find_session(
         self, conversation_id: str, caller: Caller = ANONYMOUS, channel: EventListener | None = None
     ) -> ChatSession | None:
-        """The session of a conversation of this chatbot; None if there is none, or it is somebody else's.
-
-        Raises `StoreError`.
-        """
+        """The session of a conversation of this chatbot; None if there is none, or it is somebody else's."""
         conversation = await self.platform.conversations.find(conversation_id, caller)
         if conversation is None or conversation.chatbot != self.name:
             return None
@@ -509,7 +503,7 @@ class AgentProcessChatbot:
         """The session of the caller's conversation that a client calls `thread`; of a new one, if there is none.
 
         A new one has an id made of the caller and the thread, whatever ids others have, so that nobody learns which
-        ids are taken; only that of the anonymous caller is called `thread`, where it can be. Raises `StoreError`.
+        ids are taken; only that of the anonymous caller is called `thread`, where it can be.
         """
         if (found := await self.find_thread(thread, caller)) is not None:
             return found
@@ -522,7 +516,7 @@ class AgentProcessChatbot:
             return found or await self.create_session(caller, conversation_id=own, system_message=system_message)
 
     async def find_thread(self, thread: str, caller: Caller) -> ChatSession | None:
-        """The session that `open_thread` opens, if its conversation is there already. Raises `StoreError`."""
+        """The session that `open_thread` opens, if its conversation is there already."""
         found = await self.find_session(thread, caller)
         return found or await self.find_session(self._own_id(thread, caller), caller)
 

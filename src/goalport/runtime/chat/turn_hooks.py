@@ -40,17 +40,14 @@ def conversation_of(process: AgentProcess) -> Conversation | None:
 
 
 class ConversationTurns:
-    """Keeps conversations and their processes together."""
+    """Keeps conversations and their processes together. Raises `StoreError` where the store fails."""
 
     def __init__(self, platform: Platform) -> None:
         self._platform, self._conversations = platform, platform.conversations
         self._titling: set[asyncio.Task[None]] = set()
 
     async def before_run(self, process: AgentProcess) -> None:
-        """Load the conversation of a process that is going to run, and make it shorter for models if it is too long.
-
-        Raises `StoreError`.
-        """
+        """Load the conversation of a process that is going to run, and make it shorter for models if it is too long."""
         conversation = conversation_of(process)
         if conversation is None:
             return
@@ -59,10 +56,7 @@ class ConversationTurns:
         await compact(process, conversation, self._conversations, mark.max_history_tokens, self._platform.models.roles)
 
     async def after_run(self, process: AgentProcess) -> None:
-        """Store what was added to the conversation of a process that rests now, if it is finished, and what it shares.
-
-        Raises `StoreError`.
-        """
+        """Store what was added to the conversation of a process that rests, if it is finished, and what it shares."""
         conversation = conversation_of(process)
         if conversation is None:
             return
@@ -103,7 +97,7 @@ class ConversationTurns:
         """Save what a process knows besides what its context held: not messages, front ends, states and triggers.
 
         What others have saved meanwhile stays. Objects that cannot be written are not saved, and the log says so.
-        Nothing happens without a context, or if it is shared by a scope that the caller lacks. Raises `StoreError`.
+        Nothing happens without a context, or if it is shared by a scope that the caller lacks.
         """
         context_id, scope = process.options.context_id, process.options.context_scope
         if not context_id or not Context(context_id, process.caller, scope=scope).open_to(process.caller):
@@ -143,7 +137,7 @@ class ConversationTurns:
         """Store a message that an action sends, once, and return it.
 
         If there is a message of that id already, because the action begins again, that one is returned. One that was
-        added to the conversation before gets this id. Raises `StoreError`.
+        added to the conversation before gets this id.
         """
         conversation = conversation_of(process)
         if conversation is None:
