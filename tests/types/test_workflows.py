@@ -107,7 +107,7 @@ async def test_what_lambdas_take_is_known() -> None:
 
 
 def what_is_refused() -> None:
-    SimpleAgentBuilder.returning(Joke).running(lambda _: TOPIC)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownLambdaType]
+    SimpleAgentBuilder.returning(Joke).running(lambda _: TOPIC)  # pyright: ignore[reportCallIssue, reportArgumentType]
     SimpleAgentBuilder.returning(Topic).running(tell)  # pyright: ignore[reportCallIssue, reportArgumentType]
     scatter = ScatterGatherBuilder.returning(Jokes).from_elements(Joke)
     scatter.generated_by([criticise])  # pyright: ignore[reportCallIssue, reportArgumentType]

@@ -275,8 +275,7 @@ class Ai(WithInteraction):
 
         A name keeps the temperature and all other options; `LlmOptions` replace them.
         """
-        added = checked(llms, (str, LlmOptions), "names of models or LlmOptions")
-        return self._but(fallbacks=(*self.interaction.fallbacks, *added))
+        return self._plus(fallbacks=checked(llms, (str, LlmOptions), "names of models or LlmOptions"))
 
     def with_subagents(self, *agents: object) -> Self:
         """Offer these agents as tools: instances, `Agent` objects, or what `agent_tool` has made of one.
@@ -285,14 +284,13 @@ class Ai(WithInteraction):
         result goes back to the model. Raises `DeclarationError` for an agent that several goals or beginnings leave
         unclear: `agent_tool` says which are meant.
         """
-        tools = (each if isinstance(each, Tool) else self.engine.subagent(each) for each in agents)
-        return self._but(tools=(*self.interaction.tools, *tools))
+        return self._plus(tools=(each if isinstance(each, Tool) else self.engine.subagent(each) for each in agents))
 
     with_subagent = with_subagents
 
     def with_tool_objects(self, *objects: object) -> Self:
         """Offer the `@tool` methods of these objects. The tools of domain objects are offered in no other way."""
-        return self._but(tools=(*self.interaction.tools, *tools_of(*objects)))
+        return self._plus(tools=tools_of(*objects))
 
     with_tool_object = with_tool_objects
 
@@ -314,8 +312,9 @@ class Ai(WithInteraction):
         """Add to the system prompt what these contribute at each call; a text names a persona of `references.yml`."""
         named = self.engine.references.contributor
         found = tuple(named(each) if isinstance(each, str) else each for each in contributors)
-        added = checked(found, PromptContributor, "what has a method contribution, like Text('…')")
-        return self._but(contributors=(*self.interaction.contributors, *added))
+        return self._plus(
+            contributors=checked(found, PromptContributor, "what has a method contribution, like Text('…')")
+        )
 
     with_prompt_contributor = with_prompt_contributors
 
@@ -326,8 +325,7 @@ class Ai(WithInteraction):
 
     def with_images(self, *images: Image) -> Self:
         """Show the model these images with the prompt."""
-        added = checked(images, Image, "images, like Image.from_path('map.png')")
-        return self._but(images=(*self.interaction.images, *added))
+        return self._plus(images=checked(images, Image, "images, like Image.from_path('map.png')"))
 
     with_image = with_images
 
@@ -341,8 +339,7 @@ class Ai(WithInteraction):
 
     def with_guard(self, *guards: Guard) -> Self:
         """Check prompts and answers with these guards, besides those of the platform."""
-        added = checked(guards, Guard, "guards, with check_input and check_output")
-        return self._but(guards=(*self.interaction.guards, *added))
+        return self._plus(guards=checked(guards, Guard, "guards, with check_input and check_output"))
 
     def with_id(self, name: str) -> Self:
         """Give the prompt a name for events, spans and tests."""

@@ -222,10 +222,16 @@ class WithInteraction(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def _with(self, change: Callable[[Interaction], Interaction]) -> Self: ...
+    def _with(self, change: Callable[[Interaction], Interaction]) -> Self:
+        """A copy with the settings that a function makes of those before."""
 
     def _but(self, **changes: Any) -> Self:
         return self._with(lambda before: replace(before, **changes))
+
+    def _plus(self, **added: Iterable[object]) -> Self:
+        return self._with(
+            lambda old: replace(old, **{name: (*getattr(old, name), *new) for name, new in added.items()})
+        )
 
     @takes_options_of(LlmOptions)
     def with_llm(self, llm: str | LlmOptions | None = None, /, **changes: Any) -> Self:
@@ -243,7 +249,7 @@ class WithInteraction(ABC):
 
     def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
         """Offer these tools too. A function is a tool, with or without `@tool`."""
-        return self._with(lambda before: replace(before, tools=(*before.tools, *tools_of(*tools))))
+        return self._plus(tools=tools_of(*tools))
 
     with_tool = with_tools
 
@@ -267,8 +273,8 @@ class WithInteraction(ABC):
         Of one class, only the newest object counts. `select` decides by the object and the tool which are offered.
         With `object`, every object's tools are. Raises `TypeError` for what is no class.
         """
-        added = [ToolChaining(each, select) for each in checked(kinds, type, "classes whose objects have tools")]
-        return self._with(lambda before: replace(before, chaining=(*before.chaining, *added)))
+        added = checked(kinds, type, "classes whose objects have tools")
+        return self._plus(chaining=(ToolChaining(each, select) for each in added))
 
 
 class ReplyRecord(Protocol):

@@ -60,21 +60,15 @@ class DeclinedOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class UnreadableOutput:
-    """The reply is not JSON."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class InvalidOutput:
-    """The reply breaks rules of the type."""
+    """The reply breaks rules of the type, or is no JSON."""
 
     violations: tuple[str, ...]
     """One line for each place where it does."""
+    readable: bool = True
 
 
-Output = ValidOutput | DeclinedOutput | UnreadableOutput | InvalidOutput
+Output = ValidOutput | DeclinedOutput | InvalidOutput
 """How a reply was read."""
 
 
@@ -140,7 +134,7 @@ class OutputType:
     def take(self, value: object) -> Output:
         """Read an object that is a value of the type already, or that pydantic can convert to one."""
         if value is None:
-            return UnreadableOutput("nothing came")
+            return InvalidOutput(("nothing came",), readable=False)
         try:
             return ValidOutput(self.plain.validate_python(value, context=self.services))
         except ValidationError as error:
@@ -155,14 +149,15 @@ class OutputType:
     def _read_unquoted(self, bare: str) -> Output:
         """Read text that is not JSON: models write an enum's member or a string without quotes."""
         if not bare:
-            return UnreadableOutput("nothing came")
+            return InvalidOutput(("nothing came",), readable=False)
         if self.wrapped and bare[0] not in "{[`" and isinstance(outcome := self.take(bare), ValidOutput):
             return outcome
+        why = ""
         try:
             from_json(bare)
         except (TypeError, ValueError) as error:
-            return UnreadableOutput(f"it is no JSON ({error})")
-        return UnreadableOutput("it is no JSON")
+            why = f" ({error})"
+        return InvalidOutput((f"it is no JSON{why}",), readable=False)
 
 
 def output_type(

@@ -7,7 +7,7 @@ each object before it is given. Above: `LlmEngine`; below: `tool_loop` gives rep
 User guide, sections 3.8.2 ("Validation") and 3.22.
 """
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final, cast
@@ -61,16 +61,16 @@ async def create_value(loop: ToolLoop, output: OutputType, settings: LlmOperatio
                 loop.requests.operation.decline(outcome.reason)
             return None, answer.text
         last = attempts == settings.data_binding_max_attempts or answer.direct is not None
-        if last or (repaired and isinstance(outcome, InvalidOutput)):
-            raise InvalidModelOutput(output.name, _violations(outcome), answer.text)
+        if last or (repaired and outcome.readable):
+            raise InvalidModelOutput(output.name, outcome.violations, answer.text)
         attempts += 1
-        if isinstance(outcome, InvalidOutput):
+        if outcome.readable:
             repaired = True
             loop.messages += _correction(_REPAIR, answer.text, outcome)
         elif answer.reply.finish == "length":
             raise InvalidModelOutput(output.name, [CUT_OFF], answer.text)
         else:
-            loop.messages += _unreadable_described(answer.text, outcome.reason)
+            loop.messages += _unreadable_described(answer.text, outcome.violations[0])
             await anyio.sleep(settings.data_binding_fixed_backoff_millis / 1000)
 
 
@@ -81,13 +81,9 @@ def _read_result(answer: FinalAnswer, output: OutputType) -> Output:
     return made if isinstance(made, ValidOutput) else output.read(answer.text)
 
 
-def _violations(outcome: Output) -> Sequence[str]:
-    return outcome.violations if isinstance(outcome, InvalidOutput) else (getattr(outcome, "reason", ""),)
-
-
-def _correction(wanted: str, text: str, outcome: Output) -> list[AssistantMessage | UserMessage]:
+def _correction(wanted: str, text: str, outcome: InvalidOutput) -> list[AssistantMessage | UserMessage]:
     """The reply, and the request to correct it, in messages that every provider accepts."""
-    lines = "\n".join(f"- {each}" for each in _violations(outcome))
+    lines = "\n".join(f"- {each}" for each in outcome.violations)
     return [AssistantMessage(text), UserMessage(wanted.format(lines))]
 
 
@@ -190,7 +186,7 @@ class _ObjectReader:
         """The object of a text; one that breaks the rules of its type is asked for once more, without tools."""
         self.given += 1
         outcome = self.output.read(text)
-        if not isinstance(outcome, ValidOutput):
+        if isinstance(outcome, InvalidOutput):
             requests = self.loop.requests
             tools, requests.tools, requests.output = requests.tools, (), self.output.spec
             messages = [*self.loop.messages, *_correction(_REPAIR_ONE, text, outcome)]
@@ -217,4 +213,5 @@ class _ObjectReader:
     def _valid(self, outcome: Output, text: str) -> object:
         if isinstance(outcome, ValidOutput):
             return outcome.value
-        raise InvalidModelOutput(self.output.name, _violations(outcome), text)
+        violations = outcome.violations if isinstance(outcome, InvalidOutput) else ()
+        raise InvalidModelOutput(self.output.name, violations, text)

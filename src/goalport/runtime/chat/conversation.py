@@ -318,11 +318,6 @@ class Conversation:
         return last if isinstance(last, UserMessage) else None
 
     @property
-    def assets(self) -> tuple[Asset, ...]:
-        """What its messages brought along, each once, oldest first."""
-        return tuple(dict.fromkeys(asset for each in self.entries for asset in each.assets))
-
-    @property
     def forks(self) -> Mapping[str, Sequence[str]]:
         """Where it was continued in several ways: the ids of the messages that follow the message of an id."""
         following: dict[str, list[str]] = {}

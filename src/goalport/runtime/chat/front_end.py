@@ -73,6 +73,8 @@ class FrontEnd:
     something else, so an action takes `FrontEnd | None`.
     """
 
+    name: ClassVar[str] = "front end"
+    description: ClassVar[str] = "The application in which the person is"
     context: tuple[tuple[str, str], ...] = ()
     """What the front end says about the place where the person is: descriptions, and their values."""
     offers: tuple[OfferedTool, ...] = ()
@@ -102,11 +104,6 @@ class FrontEnd:
         """What an application passes on besides."""
         return json.loads(self.told).get("properties")
 
-    name: ClassVar[str] = "front end"
-    """The name of the reference."""
-    description: ClassVar[str] = "The application in which the person is"
-    """What the reference is."""
-
     @property
     def called(self) -> frozenset[str]:
         """The names by which a model calls its tools."""
@@ -122,16 +119,6 @@ class FrontEnd:
             Tool(each.name, each.description, json.loads(each.schema), partial(_called, each.name), asks_people=True)
             for each in self.offers
         ]
-
-
-def renewed(told: Sequence[object], known: FrontEnd | None) -> Sequence[object]:
-    """What a process is told in a turn, so that it knows the front end of that turn: another one, the same, or none.
-
-    `known` is the front end of an earlier turn.
-    """
-    now = next((each for each in told if isinstance(each, FrontEnd)), FrontEnd())
-    rest = [each for each in told if not isinstance(each, FrontEnd)]
-    return rest if now == (known or FrontEnd()) else [now, *rest]
 
 
 async def _called(tool: str, arguments: Mapping[str, object]) -> ToolResult:

@@ -26,7 +26,7 @@ from goalport.models.llm import Message, Models, SystemMessage, TokenUsage, User
 from goalport.runtime.ai import Ai
 from goalport.runtime.chat.conversation import REPLY_SEPARATOR, Conversation, ConversationMessage
 from goalport.runtime.chat.conversations import Conversations
-from goalport.runtime.chat.front_end import FrontEnd, renewed
+from goalport.runtime.chat.front_end import FrontEnd
 from goalport.runtime.process import (
     AgentProcess,
     Budget,
@@ -359,8 +359,11 @@ class ChatSession:
                 await self.platform.conversations.append(self.conversation, *added)
                 turn = Turn(self, process, reacts=reacts)
                 undo.callback(turn.abandon)
-                whole = renewed(told, process.blackboard.last(FrontEnd))
-                await self.platform.tell(process, *whole, caller=self.caller)
+                # The process is to know the front end of this turn: another one than before, the same, or none.
+                now = next((each for each in told if isinstance(each, FrontEnd)), FrontEnd())
+                known = process.blackboard.last(FrontEnd) or FrontEnd()
+                rest = [each for each in told if not isinstance(each, FrontEnd)]
+                await self.platform.tell(process, *([] if now == known else [now]), *rest, caller=self.caller)
             undo.pop_all()
         assert turn is not None
         loaded.turn = turn

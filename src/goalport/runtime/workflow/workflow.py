@@ -18,9 +18,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import Annotated, Any, Generic, TypeVar, cast, get_args, get_origin, overload
+from typing import Annotated, Any, Generic, cast, get_args, get_origin, overload
 
 from pydantic import Field
+from typing_extensions import TypeVar
 
 from goalport.agents.blackboard import Typed, fits, matcher
 from goalport.agents.domain import (
@@ -45,7 +46,7 @@ from goalport.runtime.process.context import fill, missing
 
 R = TypeVar("R")
 T = TypeVar("T")
-I = TypeVar("I")  # noqa: E741 - an input
+I = TypeVar("I", default=None)  # noqa: E741 - an input
 J = TypeVar("J")
 Given = Awaitable[R] | R
 """What a function gives, whether it is async or not."""
@@ -357,54 +358,39 @@ class Workflow(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
-class SimpleAgentBuilder(Generic[R]):
-    """`SimpleAgentBuilder.returning(Joke).running(tell).build_agent("Joker", "Tells a joke")`."""
+class SimpleAgentBuilder(Generic[R, I]):
+    """The simplest agent, which is one function.
+
+    `SimpleAgentBuilder.returning(Joke).running(tell).build_agent("Joker", "Tells a joke")`.
+    """
 
     kind: type[R]
+    inputs: tuple[type[Any], ...] = ()
 
     @staticmethod
     def returning(kind: type[T]) -> "SimpleAgentBuilder[T]":
         """Begin a workflow with a result of this type."""
-        return SimpleAgentBuilder(kind)
+        return SimpleAgentBuilder[T](kind)
 
-    def consuming(self, kind: type[I]) -> "ConsumingAgentBuilder[I, R]":
+    def consuming(self, kind: type[J]) -> "SimpleAgentBuilder[R, J]":
         """Let the workflow begin with an object of this type; several may be named, one after the other."""
-        return ConsumingAgentBuilder(self.kind, (kind,))
-
-    @overload
-    def running(self, function: Callable[[ActionContext], Given[R]], /) -> Workflow[R]: ...
-    @overload
-    def running(self, function: Function[R], /) -> Workflow[R]: ...
-    def running(self, function: Function[R], /) -> Workflow[R]:
-        """Run this function, whose parameters are filled as those of an action; a lambda's one is the context."""
-        return _workflow(read_step(function, self.kind, [context_itself]), ())
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumingAgentBuilder(Generic[I, R]):
-    """A `SimpleAgentBuilder` that takes inputs."""
-
-    kind: type[R]
-    inputs: tuple[type[Any], ...]
-
-    def consuming(self, kind: type[J]) -> "ConsumingAgentBuilder[J, R]":
-        """Let the workflow begin with an object of this type too."""
-        return ConsumingAgentBuilder(self.kind, (*self.inputs, kind))
+        return SimpleAgentBuilder[R, J](self.kind, (*self.inputs, kind))
 
     @overload
     def running(self, function: Callable[[ActionContext], Given[R]], /) -> Workflow[R]: ...
     @overload
     def running(self, function: Callable[[I, ActionContext], Given[R]] | Function[R], /) -> Workflow[R]: ...
     def running(self, function: Function[R], /) -> Workflow[R]:
-        """Run this function; the parameters of a lambda are the last of the inputs and the context, or the context."""
-        step = read_step(function, self.kind, [context_itself], [newest(self.inputs[-1]), context_itself])
-        return _workflow(step, self.inputs)
+        """Run this function, whose parameters are filled as those of an action.
 
+        The parameters of a lambda are the context, or the last of the inputs and the context.
+        """
+        last = [[newest(each), context_itself] for each in self.inputs[-1:]]
+        step = read_step(function, self.kind, [context_itself], *last)
 
-def _workflow(step: Step[R], consumed: tuple[type[Any], ...]) -> Workflow[R]:
-    async def run(context: ActionContext) -> R:
-        with step.span(context):
-            return await step.run(context)
+        async def run(context: ActionContext) -> R:
+            with step.span(context):
+                return await step.run(context)
 
-    inputs = tuple(Input(f"consumed_{number}", kind) for number, kind in enumerate(consumed))
-    return Workflow(step.kind, [Stage("run", f"Runs {step.label}", step.kind, [step], (), run, inputs)])
+        inputs = tuple(Input(f"consumed_{number}", kind) for number, kind in enumerate(self.inputs))
+        return Workflow(step.kind, [Stage("run", f"Runs {step.label}", step.kind, [step], (), run, inputs)])
