@@ -211,7 +211,20 @@ def _action_mistakes(
         yield from _untriggered(action, scopes)
     if any(each.may_help_itself for each in scopes):
         return
-    lacks = [unusable(_everything_possible(each)) for each in scopes]
+    lacks: list[Mapping[str, Sequence[tuple[Fact, bool]]]] = []
+    for scope in scopes:
+        # Each input may be there or not, and each fact that actions do not decide may hold or not.
+        given = possible_inputs(scope)
+        undecided = frozenset(
+            each
+            for each in scope.facts
+            if (
+                each.binding != DEFAULT_BINDING or any(related(kind, each.type) for kind in given)
+                if isinstance(each, Available)
+                else not isinstance(each, HasRun)
+            )
+        )
+        lacks.append(unusable(Problem(scope.system, WorldState(unknown=undecided), ())))
     for action in actions:
         if action.name in scopes[-1].goals or not all(action.name in each for each in lacks):
             continue
@@ -223,18 +236,6 @@ def _action_mistakes(
             came=f"it needs {needed(fact, value=value)}, and {only or 'nothing brings that about'}",
             fix="Let an action return it or a goal start from it, or remove this action.",
         )
-
-
-def _everything_possible(scope: Scope) -> Problem:
-    """A problem in which each input may be there or not, and each fact that actions do not decide may hold or not."""
-    given = possible_inputs(scope)
-
-    def is_open(fact: Fact) -> bool:
-        if isinstance(fact, Available):
-            return fact.binding != DEFAULT_BINDING or any(related(each, fact.type) for each in given)
-        return not isinstance(fact, HasRun)
-
-    return Problem(scope.system, WorldState(unknown=frozenset(filter(is_open, scope.facts))), ())
 
 
 def _unposted(action: Action, scopes: Sequence[Scope], *, blocked: bool) -> Iterator[DeclarationError]:
@@ -329,7 +330,7 @@ def chatbot_mistakes(agent: Agent, scope: Scope) -> Iterator[DeclarationError]:
             came="no action of this chatbot takes a message or has the trigger UserMessage, so nobody gets an answer",
             fix=f"Put {_ANSWERING} above the method that answers.",
         )
-    for action in _own(agent, scope):
+    for action in (scope.actions[each.name] for each in agent.actions):
         if action.settings.trigger is None:
             yield from _endless(action)
             continue
@@ -345,7 +346,8 @@ def chatbot_mistakes(agent: Agent, scope: Scope) -> Iterator[DeclarationError]:
 
 def chatbot_remarks(agent: Agent, scope: Scope) -> Iterator[str]:
     """A sentence for each action that a chatbot runs without being asked, and one for all that others lend it."""
-    for declared, action in zip(agent.actions, _own(agent, scope), strict=True):
+    for declared in agent.actions:
+        action = scope.actions[declared.name]  # with the trigger that it has in it
         if not any(_endless(action)) and _begins_by_itself(action, scope):
             yield (
                 f"{action.origin} has no trigger: the chatbot {agent.name} runs it as soon as what it takes is there,"
@@ -365,11 +367,6 @@ def chatbot_remarks(agent: Agent, scope: Scope) -> Iterator[str]:
             f"The chatbot {agent.name} runs these actions of others as soon as what they take is there, without being"
             f" asked, since they have no trigger: {listed(unasked)}."
         )
-
-
-def _own(agent: Agent, scope: Scope) -> Sequence[Action]:
-    """The actions that are the chatbot's own, with the triggers that they have in it."""
-    return [scope.actions[each.name] for each in agent.actions]
 
 
 def _endless(action: Action) -> Iterator[DeclarationError]:

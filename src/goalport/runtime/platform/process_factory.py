@@ -173,8 +173,18 @@ class ProcessFactory:
 
     def restored(self, record: ProcessRecord, parent: AgentProcess | None, codec: Codec) -> AgentProcess:
         """A process for a record of it, which has nothing on its blackboard yet."""
-        state = cast("ProcessState", record.state)
-        definition = record.definition if isinstance(record.definition, Definition) else self._definition(record, codec)
+        state, definition = cast("ProcessState", record.state), record.definition
+        if not isinstance(definition, Definition):
+            try:
+                scope = self._scope_of(record.agent)
+            except UnknownName as unknown:
+                raise Unreadable(record.agent, f"the agent of process {record.id} is not here.", str(unknown)) from None
+            gone = [each for each in state.goals if each not in scope.goals]
+            if gone:
+                fix = f"Give it back its name, or cancel the process. Its goals are now: {listed(scope.goals)}."
+                raise Unreadable(record.agent, f"it has no goal {gone[0]!r} any more.", fix)
+            options = cast("ProcessOptions", codec.decode(cast("dict[str, Json]", definition)["options"]))
+            definition = Definition(scope, options, self._groups())
         process = AgentProcess(
             record.id,
             definition.scope,
@@ -203,16 +213,3 @@ class ProcessFactory:
             options = replace(process.options, listeners=(), blackboard=None)
             self._written = process.options, codec.encode(options)
         return {"agent": process.agent.name, "options": self._written[1]}
-
-    def _definition(self, record: ProcessRecord, codec: Codec) -> Definition:
-        data = cast("dict[str, Json]", record.definition)
-        try:
-            scope = self._scope_of(record.agent)
-        except UnknownName as unknown:
-            raise Unreadable(record.agent, f"the agent of process {record.id} is not here.", str(unknown)) from None
-        gone = [each for each in cast("ProcessState", record.state).goals if each not in scope.goals]
-        if gone:
-            fix = f"Give it back its name, or cancel the process. Its goals are now: {listed(scope.goals)}."
-            raise Unreadable(record.agent, f"it has no goal {gone[0]!r} any more.", fix)
-        options = cast("ProcessOptions", codec.decode(data["options"]))
-        return Definition(scope, options, self._groups())

@@ -87,7 +87,7 @@ class Processes(ProcessPlatform):
     ) -> None:
         self._max_threads = max_threads
         self._limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
-        self._service, self._scope_of, self._engine = service, scope_of, engine
+        self.service, self.engine, self._scope_of = service, engine, scope_of
         self._durable = store.durable
         self._closed = False
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
@@ -146,12 +146,6 @@ class Processes(ProcessPlatform):
         if known is None:
             known = self._limiters[loop] = CapacityLimiter(self._max_threads)
         return known
-
-    def service(self, kind: type, /) -> object | None:
-        return self._service(kind)
-
-    def engine(self, operation: Operation, groups: ToolGroupResolver, /) -> Engine:
-        return self._engine(operation, groups)
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has.

@@ -59,10 +59,6 @@ class Attempt(Protocol):
     @property
     def cancelled(self) -> bool: ...
 
-
-class AskingAttempt(Attempt, Protocol):
-    """An attempt that can ask people while it runs."""
-
     async def asked(self, name: str, wait: WaitFor[Any], /, *, approval: bool = False) -> Any:
         """Return the answer to a question. Raises `Parked` while there is none, and `Declined` after a no.
 
@@ -93,7 +89,7 @@ def refuse_to_go_on(attempt: Attempt) -> None:
 class ActionCalls:
     """Where an attempt of an action calls tools: the `CallSite` of `goalport.tools`."""
 
-    attempt: AskingAttempt
+    attempt: Attempt
 
     @property
     def caller(self) -> Caller:
@@ -190,7 +186,7 @@ class ActionCalls:
 class _Asker:
     """Asks people, through a process, what an upstream server wants to know, and records what a call has begun."""
 
-    attempt: AskingAttempt
+    attempt: Attempt
     server: str
     name: str
     """That of the call in the journal."""

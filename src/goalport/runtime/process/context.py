@@ -269,6 +269,35 @@ class OperationContext:
         _log.info("Process %s: %s", self.process.id, words)
         self.process.emit(ProgressUpdated(words, process_id=self.process.id))
 
+    async def asked(self, name: str, wait: WaitFor[Any], /, *, approval: bool = False) -> Any:
+        """Return the answer to the question of that name; ask it if that was not done. Raises what `ask` raises.
+
+        `approval` says that the question is whether a tool may be called.
+        """
+        self._refuse_when_abandoned()
+        self._refuse_to_wait_in_vain()
+        journal = self.journal
+        question = journal.questions.get(name)
+        if question is None:
+            self._refuse_ephemeral("ask people")
+            question = journal.questions[name] = self.process.ask(self.action, wait, in_action=True)
+            if approval:
+                journal.approvals.append(name)
+        if question.status == "open":
+            journal.parked = True
+            raise Parked
+        if question.status == "answered":
+            return question.answer
+        raise Declined(question.message, question.reason)
+
+    def _refuse_ephemeral(self, wanted: str) -> None:
+        if self.process.options.ephemeral:
+            raise NonRetryable(f"An ephemeral process cannot {wanted}: nobody would find it. Run it without ephemeral.")
+
+    def _refuse_to_wait_in_vain(self) -> None:
+        if self.process.progress.journals.get(self.action) is not self.journal:
+            raise NonRetryable("Only an action can wait for a person, not a condition or a cost. Ask in an action.")
+
     def _refuse_when_abandoned(self) -> None:
         if self.cancelled:
             raise NonRetryable(
@@ -336,27 +365,6 @@ class ActionContext(OperationContext):
             wait = WaitFor[Any].form_submission(message, kind, expires_in=expires_in)
         name = f"{self.journal.key}/{key}" if key else self.names.next("ask", fingerprint(wait.message))
         return await self.asked(name, wait)
-
-    async def asked(self, name: str, wait: WaitFor[Any], /, *, approval: bool = False) -> Any:
-        """Return the answer to the question of that name; ask it if that was not done. Raises what `ask` raises.
-
-        `approval` says that the question is whether a tool may be called.
-        """
-        self._refuse_when_abandoned()
-        self._refuse_to_wait_in_vain()
-        journal = self.journal
-        question = journal.questions.get(name)
-        if question is None:
-            self._refuse_ephemeral("ask people")
-            question = journal.questions[name] = self.process.ask(self.action, wait, in_action=True)
-            if approval:
-                journal.approvals.append(name)
-        if question.status == "open":
-            journal.parked = True
-            raise Parked
-        if question.status == "answered":
-            return question.answer
-        raise Declined(question.message, question.reason)
 
     @to_be_awaited
     async def send_message(self, message: Sendable, /) -> AssistantMessage:
@@ -447,14 +455,6 @@ class ActionContext(OperationContext):
             finished.update((f"{here}[{index}]", result) for index, result in results.items())
             raise parked[0]
         return [results[index] for index in range(len(given))]
-
-    def _refuse_ephemeral(self, wanted: str) -> None:
-        if self.process.options.ephemeral:
-            raise NonRetryable(f"An ephemeral process cannot {wanted}: nobody would find it. Run it without ephemeral.")
-
-    def _refuse_to_wait_in_vain(self) -> None:
-        if self.process.progress.journals.get(self.action) is not self.journal:
-            raise NonRetryable("Only an action can wait for a person, not a condition or a cost. Ask in an action.")
 
 
 @to_be_awaited

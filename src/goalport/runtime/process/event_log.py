@@ -47,17 +47,21 @@ class EventLog:
         self._holds, self._dialogue = holds, dialogue
         self._early: deque[Mapping[str, object]] = deque(maxlen=_MOST)
         """What happened before this program had the family: it has no numbers yet."""
-        self._unstored: deque[EventRecord] = deque(maxlen=_MOST)
+        self.unstored: deque[EventRecord] = deque(maxlen=_MOST)
+        """The events that the store does not have yet."""
         self._last = 0
         self.stored_up_to = 0
         """The number of the last event that the store has, as far as this program knows."""
-        self._waiting_since: float | None = None
+        self.waiting_since: float | None = None
+        """Since when the oldest of those waits for the store."""
 
     def on_event(self, event: Event, /) -> None:
         """Keep an event; not a piece of a message, which is kept as a whole."""
         if isinstance(event, MessageDelta):
             return
-        written = _written(event, dialogue=self._dialogue)
+        written: Mapping[str, object] = as_json(event)
+        if not self._dialogue:
+            written = {**written, **dict.fromkeys(DIALOGUE & written.keys(), "")}
         if self._holds():
             self._number(written)
         else:
@@ -65,9 +69,9 @@ class EventLog:
 
     def _number(self, event: Mapping[str, object]) -> None:
         self._last += 1
-        if self._waiting_since is None:
-            self._waiting_since = time.monotonic()
-        self._unstored.append(EventRecord(self._last, event))
+        if self.waiting_since is None:
+            self.waiting_since = time.monotonic()
+        self.unstored.append(EventRecord(self._last, event))
 
     def continue_at(self, incarnation: int) -> None:
         """Number the next events higher than those of any program that had the family before.
@@ -79,35 +83,11 @@ class EventLog:
         while self._early:
             self._number(self._early.popleft())
 
-    @property
-    def unstored(self) -> Sequence[EventRecord]:
-        """The events that the store does not have yet."""
-        return tuple(self._unstored)
-
-    @property
-    def seconds_waiting(self) -> float:
-        """For how long the oldest of those has waited for the store."""
-        return 0.0 if self._waiting_since is None else time.monotonic() - self._waiting_since
-
-    def confirm(self, events: Sequence[EventRecord]) -> None:
-        """Note that the store has these events now."""
-        self.stored_up_to = events[-1].number
-        while self._unstored and self._unstored[0].number <= self.stored_up_to:
-            self._unstored.popleft()
-        self._waiting_since = time.monotonic() if self._unstored else None
-
     def forget(self) -> None:
         """Forget what the store does not have: another program goes on with the family, and knows nothing of it."""
-        self._unstored.clear()
+        self.unstored.clear()
         self._early.clear()
-        self._waiting_since = None
-
-
-def _written(event: Event, *, dialogue: bool) -> Mapping[str, object]:
-    data = as_json(event)
-    if not dialogue:
-        data.update(dict.fromkeys(DIALOGUE & data.keys(), ""))
-    return data
+        self.waiting_since = None
 
 
 class EventLogs:
@@ -118,47 +98,48 @@ class EventLogs:
 
     def __init__(self, store: ProcessStore, holds: Callable[[AgentProcess], bool]) -> None:
         self._store, self._holds = store, holds
-        self._logs: WeakKeyDictionary[AgentProcess, EventLog] = WeakKeyDictionary()
+        self.by_root: WeakKeyDictionary[AgentProcess, EventLog] = WeakKeyDictionary()
 
     def open(self, root: AgentProcess, *, new: bool = False) -> None:
         """Keep the events of a family from now on; of a `new` one the first is that it was created."""
-        if root not in self._logs:
+        if root not in self.by_root:
             here = ref(root)  # the log must not keep it alive
 
             def holds() -> bool:
                 process = here()
                 return process is not None and self._holds(process)
 
-            log = self._logs[root] = EventLog(holds, dialogue=root.platform.keep_journals)
+            log = self.by_root[root] = EventLog(holds, dialogue=root.platform.keep_journals)
             if new:
                 log.on_event(ProcessCreated(root.agent.name, root.caller.id, process_id=root.id, at=root.created_at))
             root.listeners.add(log)
 
-    def get(self, root: AgentProcess) -> EventLog | None:
-        """The log of a family."""
-        return self._logs.get(root)
-
     def unstored(self, root: AgentProcess) -> Sequence[EventRecord]:
         """The events of a family that the store does not have yet."""
-        log = self._logs.get(root)
-        return () if log is None else log.unstored
+        log = self.by_root.get(root)
+        return () if log is None else tuple(log.unstored)
 
     def confirm(self, root: AgentProcess, events: Sequence[EventRecord]) -> None:
         """Note that the store has these events now."""
-        log = self._logs.get(root)
+        log = self.by_root.get(root)
         if log is not None and events:
-            log.confirm(events)
+            log.stored_up_to = events[-1].number
+            while log.unstored and log.unstored[0].number <= log.stored_up_to:
+                log.unstored.popleft()
+            log.waiting_since = time.monotonic() if log.unstored else None
 
     def waiting(self, seconds: float) -> Sequence[AgentProcess]:
         """The roots of which an event has waited for the store for longer than that."""
-        return [root for root, log in self._logs.items() if log.seconds_waiting >= seconds]
+        since = time.monotonic() - seconds
+        logs = self.by_root.items()
+        return [root for root, log in logs if log.waiting_since is not None and log.waiting_since <= since]
 
     async def read(self, root: AgentProcess, after: int, limit: int) -> Sequence[tuple[int, Event | None]]:
         """The next events of a family after the one of that number, with their numbers, in order.
 
         Those that are stored come first. None: another version of the program wrote it, and this one does not know it.
         """
-        log = self._logs.get(root)
+        log = self.by_root.get(root)
         while True:
             known = 0 if log is None else log.stored_up_to
             found = await self._store.events(root.id, after, limit)

@@ -726,17 +726,8 @@ async def kill_unreadable(store: ProcessStore, process_id: str, reason: str) -> 
 
 def _killed(stored: StoredProcess, reason: str) -> StoredProcess:
     """The change that ends a process of which only the records are known; its history is kept."""
-    state = ProcessState(
-        goals=(),
-        goal="",
-        plan=(),
-        started_by="",
-        stepped=False,
-        outcome=Killed(reason),
-        end_requested=None,
-        failure=None,
-        progress=ActionProgress[AgentProcess](stored.process.id).state,
-    )
+    progress = ActionProgress[AgentProcess](stored.process.id).state
+    state = ProcessState((), "", (), "", False, Killed(reason), None, None, progress)
     record = stored.process._replace(
         status=str(ProcessStatus.KILLED),
         ended=True,

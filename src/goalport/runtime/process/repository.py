@@ -153,7 +153,7 @@ class AgentProcessRepository:
     def _take(self, root: AgentProcess, lease: Lease) -> None:
         """Note that this program has a family, and may run it."""
         self._leases[root.id] = lease
-        if log := self.events.get(root):
+        if log := self.events.by_root.get(root):
             log.continue_at(lease.version + lease.token)
         for each in root.family:
             each.remote = False
@@ -243,7 +243,7 @@ class AgentProcessRepository:
                 self.family_records.not_stored.tell(process, error)
 
     async def _save_first(self, root: AgentProcess) -> None:
-        if not self.store.durable and root.over and not root.children and self.events.get(root) is None:
+        if not self.store.durable and root.over and not root.children and self.events.by_root.get(root) is None:
             summary = summary_of(root)  # most processes in memory end so: this is a third of what follows
             lease = await self.store.save((summary,), Lease(root.id), wake_at=None, release=True)
             self.family_records.confirm(root, summary)
@@ -325,7 +325,7 @@ class AgentProcessRepository:
             _log.warning("Another program goes on with process %s.", root.id)
         self._leases.pop(root.id, None)
         root.version = None
-        if log := self.events.get(root):
+        if log := self.events.by_root.get(root):
             log.forget()
         for each in root.family:
             self._held.pop(each.id, None)
@@ -457,7 +457,7 @@ class AgentProcessRepository:
             process.emit_missed(count)
         self._known.update((each.id, each) for each in found)
         root = next(iter(found))
-        if log := self.events.get(root):
+        if log := self.events.by_root.get(root):
             log.forget()
         elif self.store.durable or root.options.keep_events:
             self.events.open(root)

@@ -111,6 +111,8 @@ class Scope:
         self._has_run = {name: self._bits[HasRun(name)] for name in self.actions}
         self._bits_by_class: dict[type, int] = {}
         self._worlds: dict[int, WorldState] = {}
+        self.starts: dict[object, WorldState] = {}
+        """What is known at the starts that were asked for; whoever explains goals fills it."""
         self._facts_by_type: dict[object, frozenset[Fact]] = {}
         self.groups = tuple(each for each in self.facts if isinstance(each, GroupAvailable))
         named = [each for each in self.facts if isinstance(each, Holds)]
@@ -252,11 +254,6 @@ class Scope:
         possible, it is none of them.
         """
         return inferred_type(binding, value, self._generic, self.unmade) if self._generic else None
-
-    @cached_property
-    def starts(self) -> dict[object, WorldState]:
-        """What is known at the starts that were asked for; whoever explains goals fills it."""
-        return {}
 
     @cached_property
     def durable_goals(self) -> frozenset[str]:

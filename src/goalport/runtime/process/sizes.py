@@ -26,15 +26,12 @@ def estimated_size(value: object) -> int:
     Of a value with many parts some are looked at, and the others count as large as these.
     """
     fields: dict[str, object] | None = getattr(value, "__dict__", None)
-    if type(fields) is dict and _ATOM_TYPES.issuperset(map(type, fields.values())) and not _holds_more(value):
-        return _OVERHEAD + sum(map(sys.getsizeof, fields.values()))  # most values: a microsecond
+    if type(fields) is dict and _ATOM_TYPES.issuperset(map(type, fields.values())):
+        # Pydantic's models have two more places.
+        more = getattr(value, "__pydantic_extra__", None) or getattr(value, "__pydantic_private__", None)
+        if not any((more, isinstance(value, _HOLDERS))):
+            return _OVERHEAD + sum(map(sys.getsizeof, fields.values()))  # most values: a microsecond
     return round(_size(value, _LOOKS))
-
-
-def _holds_more(value: object) -> bool:
-    """Whether a value may hold something that is not in its `__dict__`; pydantic's models have two more places."""
-    more = getattr(value, "__pydantic_extra__", None) or getattr(value, "__pydantic_private__", None)
-    return bool(more) or isinstance(value, _HOLDERS)
 
 
 def _size(value: object, looks: int) -> float:

@@ -108,9 +108,9 @@ async def _run(process: AgentProcess, steps: Callable[[AgentProcess], Awaitable[
         process.status, process.driven = ProcessStatus.RUNNING, True
     process.runs_since = time.monotonic()
     limit, turns = process.options.deadline, process.options.turns
-    left = math.inf if limit is None else limit - (process.seconds_before - process.turn_start.seconds)
+    run = process.seconds_before - process.turn_start.seconds
     current = ToolContext(process, callers=tool_context().callers)
-    scope = process.cancel_scope = CancelScope(deadline=current_time() + left)
+    scope = process.cancel_scope = CancelScope(deadline=math.inf if limit is None else current_time() + limit - run)
     outcome: Outcome | None = None
     try:
         with ContextValues((TOOL_CONTEXT, current), (CALL_SITE, None)), scope:
