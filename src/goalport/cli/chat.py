@@ -14,11 +14,12 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from goalport.base.caller import OPERATOR
 from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError
 from goalport.base.secrecy import hide, traceback_of
 from goalport.base.words import cleaned, listed, offer, visible
 from goalport.cli.chats import ChatsHere, ChatsServed, DialogueHere, DialogueServed, Question, Reply, ReplyEnd
-from goalport.cli.conversations import transcript
+from goalport.cli.conversations import READER, conversation_line, transcript
 from goalport.cli.options import DEBUG, WorkspaceFolder, workspace_root
 from goalport.cli.processes import read_answer
 from goalport.cli.prompts import Interrupted, Option, Unanswered, prompts_here
@@ -29,6 +30,7 @@ from goalport.cli.stored import driven
 from goalport.cli.terminal import say, show, show_json, show_lines, show_markdown
 from goalport.cli.views import ChatView
 from goalport.cli.workspace import kept_in_memory
+from goalport.runtime.chat import Conversations
 from goalport.runtime.platform.workspace_parts import choosing_chatbot
 from goalport.workspace.settings import Settings, load_settings
 
@@ -45,6 +47,9 @@ _ALL = "all"
 _NO_CHATBOT = (
     'There is no chatbot here. Mark a class with @chatbot, or write chatbot = "all" in the settings: then each'
     " message goes to the agent that fits it best. docs/chat.md shows how."
+)
+_STORE_ONLY: Final = (
+    "A server does not tell that here. Use `goalport conversations` and `goalport chat` in its workspace."
 )
 _LISTED: Final = 20
 _RECENT: Final = 2
@@ -148,9 +153,12 @@ def _dialogue(
     names = [*chats.chatbots]
     name = chatbot or (names[0] if len(names) == 1 else "")
     if continued:
-        conversation = runner.run(chats.latest(chatbot or ""))
-        if not conversation:
+        if chats.conversations is None:
+            raise BadInput("A server does not tell which conversation was the last. Name it: --conversation ID")
+        found = runner.run(chats.conversations.list(OPERATOR, chatbot=chatbot or "", limit=1))
+        if not found:
             raise BadInput("There is no conversation of yours to go on with. Leave out --continue to begin one.")
+        conversation = found[0].id
     if conversation is not None and not new:
         dialogue = runner.run(chats.open(conversation, name))
         if chatbot not in {None, dialogue.chatbot}:
@@ -197,12 +205,9 @@ def _messages(given: Sequence[str], runner: asyncio.Runner, history: Path | None
             return command, [f"/{each}" for each in _COMMANDS]
         if command == "/new":
             return begun, sorted(chats.chatbots)
-        if command != "/open":
+        if command != "/open" or chats.conversations is None:
             return begun, ()
-        try:
-            return begun, [str(each["conversation"]) for each in await chats.page("", _COMPLETED)]
-        except GoalportError:  # a server does not tell them
-            return begun, ()
+        return begun, [each.id for each in await chats.conversations.list(READER, limit=_COMPLETED)]
 
     typed = TypedLines(history, offers, **of_several_lines())
     return lambda default: runner.run(typed.next("you> ", default))
@@ -301,14 +306,15 @@ class _Chat:
                 self._begin()
             case "list":
                 none = "No conversation has these words." if text else "There are no conversations."
-                show(run(self._chats.page(text, _LISTED)), "text", none=none)
+                found = run(self._conversations.list(READER, search=text, limit=_LISTED))
+                show([*map(conversation_line, found)], "text", none=none)
             case "open":
                 if not text:
                     raise BadInput("Say which conversation: /open ID. /list lists them.")
                 self._dialogue = run(self._chats.open(text, self._dialogue.chatbot))
                 self._begin()
             case "title":
-                run(self._chats.rename(self._dialogue.id, text))
+                run(self._conversations.rename(self._dialogue.id, READER, text))
             case "history":
                 self._show_history()
             case "again":
@@ -332,6 +338,13 @@ class _Chat:
                     f"There is no command /{name}. {offer(name, _COMMANDS)}"
                     " A message that begins with a slash is written with two."
                 )
+
+    @property
+    def _conversations(self) -> Conversations:
+        """Those of the store. Raises `BadInput` for a server, which does not tell them."""
+        if self._chats.conversations is None:
+            raise BadInput(_STORE_ONLY)
+        return self._chats.conversations
 
     def _show_history(self, newest: int = 0) -> None:
         for each in self._dialogue.said[-newest:]:
@@ -364,7 +377,7 @@ class _Chat:
             raise BadInput("Give the answer as JSON: /answer JSON.")
 
     def _export(self, file: str) -> None:
-        exported = self._runner.run(self._chats.export(self._dialogue.id))
+        exported = self._runner.run(self._conversations.export(self._dialogue.id, READER))
         text = transcript(exported, as_json=file.endswith(".json"))
         if not file:
             show_lines([text])

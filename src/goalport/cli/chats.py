@@ -9,7 +9,7 @@ the commands that read the store.
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, NamedTuple, NoReturn, cast
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import quote
 
 from goalport.base.caller import OPERATOR
@@ -25,9 +25,8 @@ from goalport.base.events import (
     ToolCalled,
 )
 from goalport.base.words import listed
-from goalport.cli.conversations import READER, conversation_line
+from goalport.cli.conversations import READER
 from goalport.cli.served import ServerClient
-from goalport.cli.terminal import Record
 from goalport.cli.workspace import LoadedWorkspace, failure_in_words, unexpected_error
 from goalport.models.llm import UserMessage
 from goalport.runtime.chat import ChatSession, Turn
@@ -42,9 +41,6 @@ _AGENTS: Final = "/agui"
 _QUIET: Final = frozenset({"RUN_STARTED", "STATE_SNAPSHOT", "STATE_DELTA"})
 """The events that come before it is known whether a run was refused."""
 _LEFT: Final = "You follow the reply no longer; the server finishes it, unless its chatbot says otherwise."
-_STORE_ONLY: Final = (
-    "A server does not tell that here. Use `goalport conversations` and `goalport chat` in its workspace."
-)
 
 
 class Said(NamedTuple):
@@ -101,7 +97,7 @@ class ChatsHere:
 
     def __init__(self, loaded: LoadedWorkspace, options: str = "") -> None:
         self._loaded = loaded
-        self._conversations = loaded.platform.conversations
+        self.conversations = loaded.platform.conversations
         self.options = options
         """The options that name the place again in another command, with a space before them."""
         self.chatbots: Mapping[str, str] = {name: each.description for name, each in loaded.platform.chatbots.items()}
@@ -109,33 +105,18 @@ class ChatsHere:
 
     async def begin(self, chatbot: str, conversation_id: str = "") -> "DialogueHere":
         """Begin a conversation. Raises `BadInput` if there is one of that id already."""
-        if conversation_id and await self._conversations.find(conversation_id, READER) is not None:
+        if conversation_id and await self.conversations.find(conversation_id, READER) is not None:
             raise BadInput(f"There is a conversation {conversation_id!r} already. Leave out --new to go on with it.")
         found = self._loaded.platform.chatbots.named(chatbot)
         return DialogueHere(self._loaded, await found.create_session(OPERATOR, conversation_id=conversation_id))
 
     async def open(self, conversation_id: str, chatbot: str) -> "DialogueHere":
         """Go on with a conversation. Raises `UnknownName`. A server has to be told which chatbot it is with."""
-        conversation = await self._conversations.get(conversation_id, READER)
+        conversation = await self.conversations.get(conversation_id, READER)
         found = self._loaded.platform.chatbots.named(conversation.chatbot)
         session = await found.find_session(conversation_id, conversation.caller)
         assert session is not None
         return DialogueHere(self._loaded, session)
-
-    async def latest(self, chatbot: str) -> str:
-        """The id of the conversation that was continued last, of that chatbot or of any; empty: there is none."""
-        found = await self._conversations.list(OPERATOR, chatbot=chatbot, limit=1)
-        return found[0].id if found else ""
-
-    async def page(self, search: str, limit: int) -> Sequence[Record]:
-        """Conversations in which all these words are, the one that was continued last first, as lines of a list."""
-        return [*map(conversation_line, await self._conversations.list(READER, search=search, limit=limit))]
-
-    async def rename(self, conversation_id: str, title: str) -> None:
-        await self._conversations.rename(conversation_id, READER, title)
-
-    async def export(self, conversation_id: str) -> Mapping[str, Any]:
-        return await self._conversations.export(conversation_id, READER)
 
 
 class DialogueHere:
@@ -278,6 +259,9 @@ class _Run:
 class ChatsServed:
     """The chatbots at a server, and the caller's conversations with them. `ChatsHere` tells what the methods do."""
 
+    conversations = None
+    """A server does not tell them."""
+
     def __init__(self, server: ServerClient, options: str, chatbots: Mapping[str, str]) -> None:
         self._server = server
         self.options = options
@@ -300,14 +284,6 @@ class ChatsServed:
         dialogue = DialogueServed(self._server, chatbot, conversation_id)
         await dialogue.look()
         return dialogue
-
-    async def latest(self, chatbot: str) -> NoReturn:
-        raise BadInput("A server does not tell which conversation was the last. Name it: --conversation ID")
-
-    async def _refuse(self, *_: object) -> NoReturn:
-        raise BadInput(_STORE_ONLY)
-
-    page = rename = export = _refuse
 
 
 class DialogueServed:
