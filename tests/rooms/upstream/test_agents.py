@@ -26,6 +26,7 @@ from goalport import (
     agent,
 )
 from goalport.base.errors import DeclarationError, ToolError
+from goalport.base.events import Event, ProgressUpdated
 from goalport.runtime.process import Completed, ProcessStatus
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import ToolResult
@@ -271,6 +272,34 @@ async def test_a_no_ends_the_task_and_is_an_error_of_the_tool() -> None:
             words = "painter: a person was asked 'Which colour?' for the agent 'painter', and declined."
             assert (await process.wait()) == Completed(words)
         assert served.cancelled.is_set()
+
+
+@pytest.mark.parametrize("skill", ["never", "ask"])
+async def test_a_process_that_is_killed_ends_the_task_also_while_it_waits_for_a_person(skill: str) -> None:
+    async with agent_served() as (served, address):
+        painter = A2aAgent(address, name="painter", skill=skill)
+
+        @agent(description="Paints by another agent")
+        class Painting:
+            @achieves_goal(description="A painting")
+            @action
+            async def paint(self, said: UserInput) -> str:
+                return await painter.ask(said.content)
+
+        known = anyio.Event()
+
+        class Told:
+            def on_event(self, event: Event, /) -> None:
+                if isinstance(event, ProgressUpdated):
+                    known.set()
+
+        async with AgentPlatform([Painting]) as platform:
+            platform.subscribe(Told())
+            process = platform.start("Painting", UserInput("a barn"))
+            await (known.wait() if skill == "never" else process.wait())
+            process.kill()
+            with anyio.fail_after(20):
+                await served.cancelled.wait()
 
 
 class Plan(BaseModel):

@@ -211,7 +211,8 @@ class _Asker:
 
     @property
     def goes_on(self) -> bool:
-        return self.attempt.process.remote
+        # A call that is to end was taken out of the journal before.
+        return self.attempt.process.remote or self.name in self.attempt.journal.calls
 
     def ask(self, message: str, asked: Asked, key: str, /) -> Question:
         questions, name = self.attempt.journal.questions, f"{self.name}/{key}"

@@ -110,7 +110,9 @@ class AgentConnection(Connection):
         try:
             return await task.result(name, arguments)
         except get_cancelled_exc_class():
-            await task.cancel()
+            # A call that is cancelled because the program ends is made anew, and then joins its task.
+            if call.scope.cancel_called or call.hooks.record is None or not call.hooks.record.goes_on:
+                await task.cancel()
             raise
         except httpx2.ConnectError as error:
             self.mark_broken()
@@ -256,11 +258,11 @@ class RemoteTask:
         return _result(found.parts)
 
     async def cancel(self) -> None:
-        """End the task, unless a call that is made anew is to join it."""
+        """End the task, if it has begun."""
         from a2a.types import CancelTaskRequest
         from a2a.utils.errors import A2AError
 
-        if self._id and not (self._record is not None and self._record.goes_on):
+        if self._id:
             with anyio.move_on_after(_CANCEL, shield=True), suppress(A2AError, httpx2.HTTPError):
                 await self._client.cancel_task(CancelTaskRequest(id=self._id))
 
