@@ -27,8 +27,7 @@ from goalport.runtime.process import AgentProcess, Completed, Failed, ProcessSta
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.elicitation import Round, answer_when_settled, asks_client, call_asking, earlier_round
 from goalport.server.doors.mcp.requests import CallContext, Observer, ended_by, reply_of_task
-from goalport.server.doors.mcp.scope_check import refuse_call
-from goalport.server.doors.mcp.state import HandlerFailed, McpState
+from goalport.server.doors.mcp.state import HandlerFailed, McpState, refuse_call
 from goalport.server.doors.mcp.tasks import answer_or_task, gets_task
 from goalport.server.publish.answers import error_result, error_wire, reply_pages
 from goalport.server.publish.calls import Call, unavailable_words

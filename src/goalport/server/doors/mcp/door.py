@@ -17,10 +17,9 @@ from starlette.types import Receive, Scope, Send
 
 from goalport.server.auth import Access
 from goalport.server.doors.mcp.jsonrpc import PostReader, error_response, refusal
-from goalport.server.doors.mcp.scope_check import guarded
 from goalport.server.doors.mcp.server import GoalServer, make_server
 from goalport.server.doors.mcp.sessions import Sessions
-from goalport.server.doors.mcp.state import McpState
+from goalport.server.doors.mcp.state import McpState, guarded
 from goalport.server.doors.mcp.streamable_http import StreamableHttp
 from goalport.server.publish.publisher import Publisher
 
@@ -31,7 +30,7 @@ class ServerTransport(Protocol):
     The site checks Host and Origin and limits bodies; the server handles the messages. A transport does by itself:
 
     - It wraps the endpoint that takes POSTs in `jsonrpc.PostReader`, since the SDK gives no answer to an invalid
-      message; and inside of that in `scope_check.guarded`.
+      message; and inside of that in `state.guarded`.
     - Where a request waits for the answer of its call, it watches the connection as `streamable_http` does: it wraps
       the SDK's app in `watching_disconnect`, or makes a `Disconnect` by `new_disconnect` and notes it. Otherwise the
       call runs on for nobody. A transport whose session ends with its stream, as `Sse` has it, need not.

@@ -12,7 +12,6 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, Literal, TypeVar, cast
 
 import anyio
@@ -48,8 +47,7 @@ from goalport.base.secrecy import hide_known
 from goalport.runtime.process import AgentProcess
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.notifications import Notifications
-from goalport.server.doors.mcp.scope_check import scopes_of_resource
-from goalport.server.doors.mcp.state import Context, HandlerFailed, McpState
+from goalport.server.doors.mcp.state import Context, HandlerFailed, McpState, scopes_of_resource
 from goalport.server.doors.mcp.tasks import ENDED, POLL_MS, refuse_without_tasks, state_of, task_of
 from goalport.server.publish.output import Pages, Wire
 from goalport.server.publish.publisher import Task
@@ -146,36 +144,19 @@ async def list_resources(context: Context, params: PaginatedRequestParams | None
         found, cursor = page_of(_RESOURCES, state.publication.resource_list, lambda each: each.uri, params, size)
         if cursor is not None:
             return ListResourcesResult(resources=found, next_cursor=cursor)
-    provided, after = await page_across(state.publication.providers, begin, size - len(found), partial(_listed, state))
+
+    async def page(provider: ResourceProvider, limit: int, after: str) -> tuple[Sequence[Resource], str]:
+        listing = provider.list_resources(current_caller(), limit=limit, after=after)
+        try:
+            page = await state.answer_of(f"The list of {provider.namespace}", listing)
+        except (GoalportError, HandlerFailed) as error:
+            _log.warning("The resources at %s are not listed: %s", provider.namespace, error)
+            return [], ""
+        return [listed(each) for each in page.resources], page.after
+
+    provided, after = await page_across(state.publication.providers, begin, size - len(found), page)
     cursor = cursor_of(_PROVIDED, after) if after else None
     return ListResourcesResult(resources=[*found, *provided], next_cursor=cursor)
-
-
-async def _listed(
-    state: McpState, provider: ResourceProvider, limit: int, after: str
-) -> tuple[Sequence[Resource], str]:
-    listing = provider.list_resources(current_caller(), limit=limit, after=after)
-    try:
-        page = await state.answer_of(f"The list of {provider.namespace}", listing)
-    except (GoalportError, HandlerFailed) as error:
-        _log.warning("The resources at %s are not listed: %s", provider.namespace, error)
-        return [], ""
-    return [listed(each) for each in page.resources], page.after
-
-
-async def _read_provided(state: McpState, uri: str) -> ReadResourceResult | None:
-    """The contents at a URI that a provider has; None if it is not there for this caller. Raises `MCPError`."""
-    for namespace, provider in state.publication.providers.items():
-        if uri.startswith(namespace):
-            try:
-                read = await state.answer_of(uri, provider.read_resource(uri, current_caller()))
-            except BadInput as problem:
-                raise MCPError(INVALID_PARAMS, str(problem), {"uri": uri}) from problem
-            except GoalportError as error:
-                _log.warning("%s cannot be read: %s", uri, error)
-                raise MCPError(INTERNAL_ERROR, str(error), {"uri": uri}) from error
-            return None if read is None else ReadResourceResult(contents=[contents_of(uri, read)])
-    return None
 
 
 async def complete_provided(
@@ -189,7 +170,7 @@ async def complete_provided(
                 return await state.answer_of(f"The completion of {namespace}", completing)
             except (GoalportError, HandlerFailed) as error:
                 _log.warning("Nothing can be completed at %s: %s", namespace, error)
-                return []
+                break
     return []
 
 
@@ -197,17 +178,25 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
     """The contents at a URI. Raises `MCPError` (-32602) if there is no such resource for this caller."""
     state, uri = context.lifespan_context, str(params.uri)
     raw = state.publication.resources.get(uri)
-    if raw is not None:
-        return await state.answer_of_raw(uri, raw.handler, context, params)
-    own = read_uri(uri)
-    if own is not None:
+    if raw is None and (own := read_uri(uri)) is not None:
         return await _read_own(state, uri, own)
-    if (provided := await _read_provided(state, uri)) is not None:
-        return provided
-    for template in state.publication.templates:
-        if template.matches(uri):
-            return await state.answer_of_raw(uri, template.handler, context, params)
-    raise _not_found(uri)
+    for namespace, provider in () if raw is not None else state.publication.providers.items():
+        if not uri.startswith(namespace):
+            continue
+        try:
+            read = await state.answer_of(uri, provider.read_resource(uri, current_caller()))
+        except BadInput as problem:
+            raise MCPError(INVALID_PARAMS, str(problem), {"uri": uri}) from problem
+        except GoalportError as error:
+            _log.warning("%s cannot be read: %s", uri, error)
+            raise MCPError(INTERNAL_ERROR, str(error), {"uri": uri}) from error
+        if read is not None:
+            return ReadResourceResult(contents=[contents_of(uri, read)])
+        break
+    raw = raw or next((each for each in state.publication.templates if each.matches(uri)), None)
+    if raw is None:
+        raise _not_found(uri)
+    return await state.answer_of_raw(uri, raw.handler, context, params)
 
 
 async def _read_own(state: McpState, uri: str, own: ResourceUri) -> ReadResourceResult:

@@ -48,8 +48,7 @@ from goalport.server.doors.mcp.resources import (
     page_of,
     place_of,
 )
-from goalport.server.doors.mcp.scope_check import ScopeCheck
-from goalport.server.doors.mcp.state import Context, McpState
+from goalport.server.doors.mcp.state import Context, McpState, ScopeCheck
 from goalport.server.doors.mcp.tasks import add_tasks
 from goalport.server.publish.goal_tools import GoalPrompt
 from goalport.server.publish.output import WrittenResult

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from http import HTTPStatus
 from secrets import token_hex
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import anyio
 from mcp.server.connection import Connection
@@ -70,9 +70,7 @@ class SessionTickets:
     """
 
     def __init__(self, keys: Sequence[bytes], name: str, ttl_seconds: float) -> None:
-        self._keys = keys
-        self._name = name
-        self._ttl_seconds = ttl_seconds
+        self._keys, self._name, self._ttl_seconds = keys, name, ttl_seconds
         self._content = lru_cache(maxsize=_RECENT)(self._decrypted)
 
     def issue(self, params: object, principal: Principal | None) -> bytes | None:
@@ -104,9 +102,8 @@ class SessionTickets:
             issued, params = self._content(ticket, principal)
         except InvalidRequestState:
             return None
-        if time.time() > issued + self._ttl_seconds or params.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            return None
-        return params
+        expired = time.time() > issued + self._ttl_seconds or params.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS
+        return None if expired else params
 
     def _decrypted(self, ticket: bytes, principal: Principal | None) -> tuple[float, InitializeRequestParams]:
         """When a session was opened, and with what. Raises `InvalidRequestState`."""
@@ -121,19 +118,8 @@ class SessionTickets:
         return AESGCMRequestStateCodec([hmac.digest(key, bound, "sha256") for key in self._keys])
 
 
+_CANCELLED, _PROGRESS = "notifications/cancelled", "notifications/progress"
 _TERMINATED: Final = "Session terminated before the request completed"
-
-
-class OpenRequest(Protocol):
-    """A request of a session that has not been answered."""
-
-    async def take(self, message: Mapping[str, Any]) -> None:
-        """Take its cancellation, or the answer to what it has asked the client; others are ignored."""
-        ...
-
-    async def terminate(self) -> None:
-        """End it, as the client has ended the session."""
-        ...
 
 
 @dataclass(eq=False, slots=True)
@@ -155,10 +141,12 @@ class OpenCall:
         return None
 
     async def take(self, message: Mapping[str, Any]) -> None:
+        """Take a cancellation."""
         if message.get("method") == "notifications/cancelled":
             self.scope.cancel()
 
     async def terminate(self) -> None:
+        """End it, as the client has ended the session."""
         self.terminated = True
         self.scope.cancel()
 
@@ -171,7 +159,7 @@ class Session:
     params: InitializeRequestParams | None = None
     """Those that opened it; None while only another worker has had requests of it."""
     state: SessionState = field(default_factory=SessionState)
-    requests: dict[str, OpenRequest] = field(default_factory=dict[str, OpenRequest])
+    requests: "dict[str, OpenCall | Exchange]" = field(default_factory=dict[str, "OpenCall | Exchange"])
     """Those that are open, by the texts of their ids, since the SDK takes "7" and 7 for one id."""
     stream: "Exchange | None" = None
     """The stream on which the client gets messages that belong to no request, if it has one open here."""
@@ -193,12 +181,12 @@ class Session:
                 return None
 
     @property
-    def opens(self) -> "list[OpenRequest]":
+    def opens(self) -> "list[OpenCall | Exchange]":
         """What is open of it here: its requests, and its stream."""
         return [*self.requests.values(), *([self.stream] if self.stream else [])]
 
     @contextmanager
-    def opened(self, request_id: RequestId | None, request: OpenRequest) -> Generator[None]:
+    def opened(self, request_id: RequestId | None, request: "OpenCall | Exchange") -> Generator[None]:
         """The time in which a request is open; a notification, which has no id, is never."""
         if request_id is None:
             yield
@@ -260,11 +248,21 @@ class Sessions:
                 finally:
                     session.stream = None
             case "DELETE":
-                self.tell_workers({"session": session.ticket.decode(), "ended": True})
+                self._tell(session, {"ended": True})
                 await self._end(session)
                 await _empty(session, HTTPStatus.OK)(scope, receive, send)
-            case "POST" if _concerns_others(message) and takes_json(scope):
-                await self._pass_on(session, message)
+            # An answer, a cancellation, or progress of an answer: it concerns other requests of the session.
+            case "POST" if message.get("method", _CANCELLED) in {_CANCELLED, _PROGRESS} and takes_json(scope):
+                is_here = await session.take(message)
+                self._tell(session, {"message": message})
+                match message:  # other servers may have these requests
+                    case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as request_id}}:
+                        if not is_here:
+                            await self._state.cancellations.cancel(session.ticket, request_id)
+                    case {"result": dict()}:
+                        await take_from_elsewhere(self._state, message)
+                    case _:
+                        pass
                 # Afterwards, so that what the client sends next does not overtake it.
                 await _empty(session, HTTPStatus.ACCEPTED)(scope, receive, send)
             case _:
@@ -303,19 +301,21 @@ class Sessions:
             session = Session(ticket)
             session.state.on_change = partial(self._tell_state, session)
             if len(self._known) >= self._most:
-                resting = (each for each in self._known.values() if not each.opens)
-                self._forget(next(resting, None))
+                resting = next((each for each in self._known.values() if not each.opens), None)
+                if resting is not None:
+                    self._forget(resting)
         self._known[ticket] = session
         return session
 
-    def _tell_state(self, session: Session) -> None:
-        state = session.state
-        self.tell_workers({"session": session.ticket.decode(), "level": state.log_level, "uris": [*state.uris]})
+    def _tell(self, session: Session, told: Mapping[str, Any]) -> None:
+        self.tell_workers({"session": session.ticket.decode(), **told})
 
-    def _forget(self, session: Session | None) -> None:
-        if session is not None:
-            self._known.pop(session.ticket, None)
-            self._state.notifications.replace(session.state.uris, ())
+    def _tell_state(self, session: Session) -> None:
+        self._tell(session, {"level": session.state.log_level, "uris": [*session.state.uris]})
+
+    def _forget(self, session: Session) -> None:
+        self._known.pop(session.ticket, None)
+        self._state.notifications.replace(session.state.uris, ())
 
     async def _end(self, session: Session) -> None:
         """End a session as its client wants, and refuse its ticket from now on."""
@@ -325,19 +325,6 @@ class Sessions:
             del self._ended[next(iter(self._ended))]
         for each in session.opens:
             await each.terminate()
-
-    async def _pass_on(self, session: Session, message: Mapping[str, Any]) -> None:
-        """Pass on a message that concerns other requests, to other servers too if they may have these."""
-        is_here = await session.take(message)
-        self.tell_workers({"session": session.ticket.decode(), "message": message})
-        match message:
-            case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as request_id}}:
-                if not is_here:
-                    await self._state.cancellations.cancel(session.ticket, request_id)
-            case {"result": dict()}:
-                await take_from_elsewhere(self._state, message)
-            case _:
-                return
 
 
 class Exchange:
@@ -391,6 +378,8 @@ class Exchange:
         return connection
 
     async def take(self, message: Mapping[str, Any]) -> None:
+        """Take its cancellation, or the answer to what it has asked the client; others are ignored."""
+
         async def nothing_more() -> Message:
             raise AssertionError("the body is whole")
 
@@ -404,6 +393,7 @@ class Exchange:
         await self.transport.handle_request(scope, replayed(body, nothing_more), ignore)
 
     async def terminate(self) -> None:
+        """End it, as the client has ended the session."""
         self._terminated = True
         await self.transport.terminate()
 
@@ -425,11 +415,6 @@ class _StreamOf:
     async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
         if dispatcher := self.session.stream and self.session.stream.dispatcher:
             await dispatcher.notify(method, params, opts)
-
-
-def _concerns_others(message: Mapping[str, Any]) -> bool:
-    """Whether a message concerns other requests of its session: an answer, a cancellation, or progress of an answer."""
-    return "method" not in message or message["method"] in {"notifications/cancelled", "notifications/progress"}
 
 
 def _empty(session: Session, status: HTTPStatus) -> Response:

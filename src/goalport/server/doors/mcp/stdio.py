@@ -23,7 +23,7 @@ from mcp.server.stdio import (
 )
 from mcp.shared._stream_protocols import WriteStream
 from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, JSONRPCResponse, jsonrpc_message_adapter
 
 from goalport.base.handshake import EarlyHandshake
 from goalport.server.auth import Access
@@ -125,11 +125,17 @@ async def _read_lines(
         while line := await to_thread.run_sync(_next_line, source, most):
             if line.isspace():
                 continue
-            message, refused = _read(line, most)
+            if len(line.rstrip(b"\n")) > most:
+                reason = f"A line may have {most:,} bytes. Send less, or have the server's max_body_bytes raised."
+                message, refused = None, refusal(_likely_id(line), reason)
+            else:
+                message, refused = read_message(line)
             if refused is None:
                 await reader.send(SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False)))
-            else:
-                await outgoing.send(SessionMessage(refused))
+                continue
+            if refused.error.code == PARSE_ERROR:
+                refused.id = _likely_id(line)
+            await outgoing.send(SessionMessage(refused))
 
 
 def _next_line(source: BinaryIO, most: int) -> bytes:
@@ -140,19 +146,7 @@ def _next_line(source: BinaryIO, most: int) -> bytes:
     return line
 
 
-def _read(line: bytes, most: int) -> tuple[object, JSONRPCError | None]:
-    if len(line.rstrip(b"\n")) > most:
-        reason = f"A line may have {most:,} bytes. Send less, or have the server's max_body_bytes raised."
-        return None, refusal(_likely_id(line), reason)
-    message, refused = read_message(line)
-    if refused is not None and refused.error.code == PARSE_ERROR:
-        refused.id = _likely_id(line)
-    return message, refused
-
-
 def _likely_id(line: bytes) -> str | int | None:
     """The id that seems to be in a line that cannot be parsed; None if none is found."""
     found = _ID.search(line)
-    if found is None:
-        return None
-    return int(found[1]) if found[1] else found[2].decode("utf-8", "replace")
+    return found and (int(found[1]) if found[1] else found[2].decode("utf-8", "replace"))

@@ -56,10 +56,9 @@ from goalport.server.doors.mcp.jsonrpc import (
     watching_disconnect,
 )
 from goalport.server.doors.mcp.requests import CallContext, Progress
-from goalport.server.doors.mcp.scope_check import guarded
 from goalport.server.doors.mcp.server import GoalServer
 from goalport.server.doors.mcp.sessions import OpenCall, Session, Sessions
-from goalport.server.doors.mcp.state import McpState
+from goalport.server.doors.mcp.state import McpState, guarded
 from goalport.server.publish.exported_tools import FunctionTool, RawTool
 from goalport.server.publish.goal_tools import ChatTool, GoalTool
 from goalport.server.publish.handle import Companion
