@@ -7,7 +7,7 @@ publishes no output schema, since it answers with the output of any goal.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -165,73 +165,70 @@ def result_tool() -> Companion:
 
 _STATUS_SECONDS: Final = 25
 """How long the call of `process_status` that a handle names waits."""
-_NEXT: Final[Schema] = {
-    "type": "object",
-    "description": "The call to make next",
-    "properties": {
-        "tool": {"type": "string"},
+_TEXT: Final[Schema] = {"type": "string"}
+
+
+def _object(properties: Mapping[str, Schema], required: Sequence[str], **described: str) -> Schema:
+    return {**described, "type": "object", "properties": {**properties}, "required": [*required]}
+
+
+_NEXT: Final = _object(
+    {
+        "tool": _TEXT,
         "arguments": {"type": "object", "description": "Complete but for null, which stands for the person's answer"},
-        "instruction": {"type": "string"},
+        "instruction": _TEXT,
     },
-    "required": ["tool", "arguments", "instruction"],
-}
-HANDLE: Final[Schema] = {
-    "title": "Handle",
-    "description": "Not the result yet: the process goes on, or waits for answers",
-    "type": "object",
-    "properties": {
-        "processId": {"type": "string"},
-        "status": {"type": "string", "enum": ["running", "waiting"]},
-        "questions": {
+    ["tool", "arguments", "instruction"],
+    description="The call to make next",
+)
+_QUESTION: Final = _object(
+    {
+        "id": _TEXT,
+        "message": _TEXT,
+        "schema": {"type": "object", "description": "The JSON Schema of the answer"},
+        "kind": {"type": "string", "enum": [*FORMS]},
+        "options": {
             "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "id": {"type": "string"},
-                    "message": {"type": "string"},
-                    "schema": {"type": "object", "description": "The JSON Schema of the answer"},
-                    "kind": {"type": "string", "enum": [*FORMS]},
-                    "options": {
-                        "type": "array",
-                        "description": "What can be chosen: the answer is a key, the person reads the labels",
-                        "items": {
-                            "type": "object",
-                            "properties": {"key": {"type": "string"}, "label": {"type": "string"}},
-                            "required": ["key", "label"],
-                        },
-                    },
-                    "url": {"type": "string", "description": "The address that the person opens"},
-                },
-                "required": ["id", "message", "schema", "kind"],
-            },
+            "description": "What can be chosen: the answer is a key, the person reads the labels",
+            "items": _object({"key": _TEXT, "label": _TEXT}, ["key", "label"]),
         },
+        "url": {"type": "string", "description": "The address that the person opens"},
+    },
+    ["id", "message", "schema", "kind"],
+)
+HANDLE: Final = _object(
+    {
+        "processId": _TEXT,
+        "status": {"type": "string", "enum": ["running", "waiting"]},
+        "questions": {"type": "array", "items": _QUESTION},
         "next": _NEXT,
         "waitsFor": {
             "type": "array",
-            "items": {"type": "string"},
+            "items": _TEXT,
             "description": "The models that did not answer and will be asked again: nothing to do about it but to know",
         },
     },
-    "required": ["processId", "status", "questions", "next"],
-}
+    ["processId", "status", "questions", "next"],
+    title="Handle",
+    description="Not the result yet: the process goes on, or waits for answers",
+)
 CHAT_HANDLE: Final[Schema] = {
     **HANDLE,
     "description": "Not the reply yet: the chatbot goes on, or waits for answers",
-    "properties": {**HANDLE["properties"], "conversationId": {"type": "string"}},
+    "properties": {**HANDLE["properties"], "conversationId": _TEXT},
 }
-LARGE: Final[Schema] = {
-    "title": "LargeResult",
-    "description": "The goal is reached; its result is too large for one answer and is read in pages",
-    "type": "object",
-    "properties": {
-        "processId": {"type": "string"},
+LARGE: Final = _object(
+    {
+        "processId": _TEXT,
         "status": {"type": "string", "const": "completed"},
         "uri": {"type": "string", "description": "The resource that holds the whole result"},
         "pages": {"type": "integer"},
         "next": _NEXT,
     },
-    "required": ["processId", "status", "uri", "pages", "next"],
-}
+    ["processId", "status", "uri", "pages", "next"],
+    title="LargeResult",
+    description="The goal is reached; its result is too large for one answer and is read in pages",
+)
 
 
 @dataclass(frozen=True, slots=True)

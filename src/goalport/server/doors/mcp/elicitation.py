@@ -20,19 +20,9 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 import anyio
+import mcp_types as types
 from mcp.server.context import HandlerResult
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INVALID_PARAMS,
-    CallToolRequestParams,
-    ClientCapabilities,
-    ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitRequestURLParams,
-    ElicitResult,
-    InputRequiredResult,
-    InputResponses,
-)
 from pydantic import ValidationError
 
 from goalport.base.errors import AlreadyAnswered, BadInput, HandedOver, StoreError, ToolError, UnknownName
@@ -81,13 +71,13 @@ class Round:
     """How often each question was asked, by its id; one that was dismissed is not asked again."""
     opened: set[str] = field(default_factory=set[str])
     """The questions whose address the person has agreed to open: that alone does not answer them."""
-    responses: InputResponses = field(default_factory=InputResponses)
+    responses: types.InputResponses = field(default_factory=types.InputResponses)
     """What the client answers."""
     problems: dict[str, str] = field(default_factory=dict[str, str])
     """What was wrong with the last answer to each question, where it is known."""
 
 
-def earlier_round(params: CallToolRequestParams) -> Round | None:
+def earlier_round(params: types.CallToolRequestParams) -> Round | None:
     """The round that a repeated call goes on with; None for a first call.
 
     Raises `MCPError` for answers without the state, since the call would begin anew.
@@ -95,7 +85,7 @@ def earlier_round(params: CallToolRequestParams) -> Round | None:
     if params.request_state is None:
         if params.input_responses:
             reason = "This call has inputResponses and no requestState: repeat the call with the state that came last."
-            raise MCPError(INVALID_PARAMS, reason)
+            raise MCPError(types.INVALID_PARAMS, reason)
         return None
     process_id, number, asked, *opened = json.loads(params.request_state)
     return Round(process_id, number, Counter(asked), set(opened), params.input_responses or {})
@@ -134,12 +124,12 @@ class AskedQuestion:
 
     question: Question
     form: Form
-    request: ElicitRequest
+    request: types.ElicitRequest
 
 
 def asked_question(context: Context, question: Question, problems: str, *, opened: bool) -> AskedQuestion | None:
     """The question as this client can be asked; None: it cannot. `opened`: the person has opened its address."""
-    declared = (context.session.client_capabilities or ClientCapabilities()).elicitation
+    declared = (context.session.client_capabilities or types.ClientCapabilities()).elicitation
     if declared is None:
         return None
     try:
@@ -153,16 +143,16 @@ def asked_question(context: Context, question: Question, problems: str, *, opene
         if declared.url is None or context.protocol_version < _ADDRESSES:
             return None
         identity = None if is_modern(context) else question.id
-        params = ElicitRequestURLParams(message=message, url=form.url, elicitation_id=identity)
+        params = types.ElicitRequestURLParams(message=message, url=form.url, elicitation_id=identity)
     # A client of the first revision with elicitation declares no mode, and can show forms alone.
     elif schema is None or (declared.form is None and declared.url is not None):
         return None
     else:
-        params = ElicitRequestFormParams(message=message, requested_schema=schema)
-    return AskedQuestion(question, form, ElicitRequest(params=params))
+        params = types.ElicitRequestFormParams(message=message, requested_schema=schema)
+    return AskedQuestion(question, form, types.ElicitRequest(params=params))
 
 
-async def _answer_to(context: Context, asked: AskedQuestion, *beginning: str) -> ElicitResult | None:
+async def _answer_to(context: Context, asked: AskedQuestion, *beginning: str) -> types.ElicitResult | None:
     """What the client answers in the middle of its call; None if that is an error, or nonsense."""
     try:
         return await ask_client(context, asked.request, _SEPARATOR.join((*beginning, secrets.token_hex(4))))
@@ -182,7 +172,7 @@ class Elicitation:
         self._asks = may_answer and policy.may_give_handle and not (context.meta or {}).get(PREFERS_HANDLE)
 
     @property
-    def requests(self) -> dict[str, ElicitRequest]:
+    def requests(self) -> dict[str, types.ElicitRequest]:
         """The questions that the client can be asked, by their ids."""
         return {each.question.id: each.request for each in self._questions()}
 
@@ -209,7 +199,7 @@ class Elicitation:
         asked = (
             next((each for each in self._questions() if each.question.id not in shown), None) if in_mid_call else None
         )
-        answers: list[ElicitResult | None] = []
+        answers: list[types.ElicitResult | None] = []
         if asked is not None:
             identity = asked.question.id
             self.round.asked[identity] += 1
@@ -269,10 +259,10 @@ class Elicitation:
         """Take the answers of the round before; a question that has none is asked again."""
         for asked in self._questions(repeated=True):
             result = responses.get(asked.question.id)
-            if isinstance(result, ElicitResult):
+            if isinstance(result, types.ElicitResult):
                 await self._take(asked, result)
 
-    def input_required(self) -> InputRequiredResult | None:
+    def input_required(self) -> types.InputRequiredResult | None:
         """The questions as the end of the call; None if there are none, or the client is not asked in this way."""
         now = self.round
         if not (self._asks and is_modern(self._context)) or now.number >= _MOST_ROUNDS:
@@ -282,7 +272,7 @@ class Elicitation:
             return None
         now.asked.update(questions.keys())
         state = json.dumps([now.process_id, now.number + 1, now.asked, *now.opened])
-        return InputRequiredResult(input_requests={**questions}, request_state=state)
+        return types.InputRequiredResult(input_requests={**questions}, request_state=state)
 
     def _questions(self, *, repeated: bool = False) -> Iterator[AskedQuestion]:
         """The open questions that the client can be asked; with `repeated` only those that it was asked before."""
@@ -293,9 +283,9 @@ class Elicitation:
                 if asked := asked_question(self._context, question, problems, opened=opened):
                     yield asked
 
-    async def _take(self, asked: AskedQuestion, result: ElicitResult) -> None:
+    async def _take(self, asked: AskedQuestion, result: types.ElicitResult) -> None:
         identity = asked.question.id
-        if result.action == "accept" and isinstance(asked.request.params, ElicitRequestURLParams):
+        if result.action == "accept" and isinstance(asked.request.params, types.ElicitRequestURLParams):
             self.round.opened.add(identity)
             if not is_modern(self._context):
                 self._pages.add(identity)
@@ -313,7 +303,7 @@ class Elicitation:
         return any(each.id == question_id for each in self._process.open_questions)
 
 
-async def _settle(state: McpState, question: Question, form: Form, result: ElicitResult) -> None:
+async def _settle(state: McpState, question: Question, form: Form, result: types.ElicitResult) -> None:
     """Answer a question with what a client answered. Raises what `answer_question` raises."""
     if result.action == "accept":
         await answer_question(
@@ -339,7 +329,7 @@ async def take_from_elsewhere(state: McpState, message: object) -> None:
         process = await state.process(process_id)
         questions = process.open_questions if process is not None and state.access.may_change(process) else ()
         for question in (each for each in questions if each.id == question_id):
-            result = ElicitResult.model_validate(fields["result"], by_name=False)
+            result = types.ElicitResult.model_validate(fields["result"], by_name=False)
             await _settle(state, question, form_of(question), result)
     except (AlreadyAnswered, BadInput, StoreError, UnknownName, ValidationError, *UNREADABLE) as error:
         _log.warning("The answer to a question that is not asked here is dropped: %s", first_line(str(error)))
@@ -358,8 +348,8 @@ def asks_client(context: CallContext, tool: FunctionTool) -> bool:
 
 
 async def call_asking(
-    context: CallContext, tool: FunctionTool, params: CallToolRequestParams, place: Place
-) -> Wire | InputRequiredResult:
+    context: CallContext, tool: FunctionTool, params: types.CallToolRequestParams, place: Place
+) -> Wire | types.InputRequiredResult:
     """Answer a call, or end it with questions. Raises `BadInput` if it goes on with one that is not here any more."""
     state, sdk = context.state, context.sdk
     assert sdk is not None
@@ -412,7 +402,7 @@ class _AskingCall:
         self._context = context
         self._progress = current_hooks().progress
 
-    def kept(self, state: McpState) -> InputRequiredResult:
+    def kept(self, state: McpState) -> types.InputRequiredResult:
         """The questions as the end of the client's call, while the call of the tool goes on."""
         key = secrets.token_hex(16)
         state.asking_calls[key] = self
@@ -424,7 +414,7 @@ class _AskingCall:
 
         asyncio.get_running_loop().call_later(min(_KEPT, state.settings.state_ttl_seconds), expire)
         requests = {question.id: self.shown(question).request for question in self.open_questions}
-        return InputRequiredResult(input_requests={**requests}, request_state=key)
+        return types.InputRequiredResult(input_requests={**requests}, request_state=key)
 
     @property
     def open_questions(self) -> list[Question]:
@@ -450,12 +440,12 @@ class _AskingCall:
         """Take an answer. One that is not valid is asked for again, up to `MOST_ASKED` times."""
         asked = self.shown(question)
         self._asked[question.id] += 1
-        if not isinstance(result, ElicitResult) or result.action != "accept":
+        if not isinstance(result, types.ElicitResult) or result.action != "accept":
             question.settle("declined")
             return
         try:
             # Who agrees to open an address has answered: what is done there, the server knows by itself.
-            is_page = isinstance(asked.request.params, ElicitRequestURLParams)
+            is_page = isinstance(asked.request.params, types.ElicitRequestURLParams)
             given = True if is_page else asked.form.read(asked.form.elicited(result.content or {}))
             question.settle("answered", answer=question.validated(given))
         except BadInput as refusal:

@@ -7,21 +7,9 @@ goalport only adds it to the lists, and answers with an error if the handler rai
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.uri_template import UriTemplate
-from mcp_types import (
-    CallToolRequestParams,
-    CallToolResult,
-    GetPromptRequestParams,
-    GetPromptResult,
-    InputRequiredResult,
-    Prompt,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplate,
-    Tool,
-)
 
 from goalport.base.caller import require_scopes
 from goalport.server.publish.exported_tools import RawPrompt, RawResource, RawTemplate, RawTool
@@ -29,14 +17,18 @@ from goalport.server.publish.publisher import ListKind
 
 Context = ServerRequestContext[Any, Any]
 Wire = dict[str, Any]
-CallTool = Callable[[Context, CallToolRequestParams], Awaitable[CallToolResult | InputRequiredResult | Wire]]
-GetPrompt = Callable[[Context, GetPromptRequestParams], Awaitable[GetPromptResult | InputRequiredResult | Wire]]
+CallTool = Callable[
+    [Context, types.CallToolRequestParams], Awaitable[types.CallToolResult | types.InputRequiredResult | Wire]
+]
+GetPrompt = Callable[
+    [Context, types.GetPromptRequestParams], Awaitable[types.GetPromptResult | types.InputRequiredResult | Wire]
+]
 ReadResource = Callable[
-    [Context, ReadResourceRequestParams], Awaitable[ReadResourceResult | InputRequiredResult | Wire]
+    [Context, types.ReadResourceRequestParams], Awaitable[types.ReadResourceResult | types.InputRequiredResult | Wire]
 ]
 
 
-def raw_tool(tool: Tool, handler: CallTool, *, scopes: Sequence[str] | None = None) -> RawTool:
+def raw_tool(tool: types.Tool, handler: CallTool, *, scopes: Sequence[str] | None = None) -> RawTool:
     """A tool with a raw handler; assign it to a name at the top level of a module in `tools/` or `agents/`.
 
     `scopes` are those that a caller needs; by default those that its annotations ask for.
@@ -45,20 +37,22 @@ def raw_tool(tool: Tool, handler: CallTool, *, scopes: Sequence[str] | None = No
     return RawTool(tool, handler, scopes)
 
 
-def raw_prompt(prompt: Prompt, handler: GetPrompt, *, scopes: Sequence[str] | None = None) -> RawPrompt:
+def raw_prompt(prompt: types.Prompt, handler: GetPrompt, *, scopes: Sequence[str] | None = None) -> RawPrompt:
     """A prompt with a raw handler; assign it as a `raw_tool`. By default a caller needs the scope to read."""
     require_scopes("scopes", scopes)
     return RawPrompt(prompt, handler, scopes)
 
 
-def raw_resource(resource: Resource, handler: ReadResource, *, scopes: Sequence[str] | None = None) -> RawResource:
+def raw_resource(
+    resource: types.Resource, handler: ReadResource, *, scopes: Sequence[str] | None = None
+) -> RawResource:
     """A resource with a raw handler; assign it as a `raw_tool`. By default a caller needs the scope to read."""
     require_scopes("scopes", scopes)
     return RawResource(resource, handler, scopes)
 
 
 def raw_template(
-    template: ResourceTemplate, handler: ReadResource, *, scopes: Sequence[str] | None = None
+    template: types.ResourceTemplate, handler: ReadResource, *, scopes: Sequence[str] | None = None
 ) -> RawTemplate:
     """The resources of a URI template (RFC 6570); assign it as a `raw_tool`. The handler reads `params.uri`."""
     require_scopes("scopes", scopes)

@@ -15,31 +15,11 @@ from dataclasses import replace
 from typing import Any, Final, Literal, TypeVar, cast
 
 import anyio
+import mcp_types as types
 from mcp.server.context import HandlerResult, ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY, ListenHandler
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    EmptyResult,
-    ListResourcesResult,
-    Notification,
-    NotificationParams,
-    PaginatedRequestParams,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    RequestId,
-    Resource,
-    ServerNotification,
-    SubscribeRequestParams,
-    SubscriptionFilter,
-    SubscriptionsAcknowledgedNotification,
-    SubscriptionsListenRequestParams,
-    SubscriptionsListenResult,
-    TextResourceContents,
-    UnsubscribeRequestParams,
-)
 
 from goalport.base.errors import BadInput, GoalportError, HandedOver, UnknownName
 from goalport.base.events import Event
@@ -72,7 +52,7 @@ def cursor_of(kind: str, place: str) -> str:
     return urlsafe_b64encode(f"{kind} {place}".encode()).decode()
 
 
-def place_of(params: PaginatedRequestParams | None, kinds: Sequence[str]) -> tuple[str, str] | None:
+def place_of(params: types.PaginatedRequestParams | None, kinds: Sequence[str]) -> tuple[str, str] | None:
     """The kind and the place that the cursor of a request says; None without a cursor.
 
     Raises `MCPError` (-32602) for a cursor that is of none of these kinds.
@@ -84,7 +64,7 @@ def place_of(params: PaginatedRequestParams | None, kinds: Sequence[str]) -> tup
     except ValueError:
         kind = separator = place = ""
     if kind not in kinds or not separator:
-        raise MCPError(INVALID_PARAMS, f"The cursor is not one of the list of {kinds[0]}. Ask again without one.")
+        raise MCPError(types.INVALID_PARAMS, f"The cursor is not one of the list of {kinds[0]}. Ask again without one.")
     return kind, place
 
 
@@ -92,7 +72,7 @@ def page_of(
     kind: str,
     entries: Sequence[ListedT],
     key: Callable[[ListedT], str],
-    params: PaginatedRequestParams | None,
+    params: types.PaginatedRequestParams | None,
     size: int,
 ) -> tuple[list[ListedT], str | None]:
     """A page of a list that is sorted by a unique key: at most `size` entries, and the cursor of the next page.
@@ -132,20 +112,20 @@ _log = logging.getLogger(__name__)
 _RESOURCES, _PROVIDED = "resources", "provided"
 
 
-async def list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+async def list_resources(context: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
     """A page of the resources. Raises `MCPError` (-32602) for an invalid cursor."""
     state = context.lifespan_context
     size = state.settings.page_size
     place = place_of(params, [_RESOURCES, _PROVIDED])
-    begin, found = "", list[Resource]()
+    begin, found = "", list[types.Resource]()
     if place is not None and place[0] == _PROVIDED:
         begin = place[1]
     else:
         found, cursor = page_of(_RESOURCES, state.publication.resource_list, lambda each: each.uri, params, size)
         if cursor is not None:
-            return ListResourcesResult(resources=found, next_cursor=cursor)
+            return types.ListResourcesResult(resources=found, next_cursor=cursor)
 
-    async def page(provider: ResourceProvider, limit: int, after: str) -> tuple[Sequence[Resource], str]:
+    async def page(provider: ResourceProvider, limit: int, after: str) -> tuple[Sequence[types.Resource], str]:
         listing = provider.list_resources(current_caller(), limit=limit, after=after)
         try:
             page = await state.answer_of(f"The list of {provider.namespace}", listing)
@@ -156,7 +136,7 @@ async def list_resources(context: Context, params: PaginatedRequestParams | None
 
     provided, after = await page_across(state.publication.providers, begin, size - len(found), page)
     cursor = cursor_of(_PROVIDED, after) if after else None
-    return ListResourcesResult(resources=[*found, *provided], next_cursor=cursor)
+    return types.ListResourcesResult(resources=[*found, *provided], next_cursor=cursor)
 
 
 async def complete_provided(
@@ -174,7 +154,7 @@ async def complete_provided(
     return []
 
 
-async def read_resource(context: Context, params: ReadResourceRequestParams) -> HandlerResult:
+async def read_resource(context: Context, params: types.ReadResourceRequestParams) -> HandlerResult:
     """The contents at a URI. Raises `MCPError` (-32602) if there is no such resource for this caller."""
     state, uri = context.lifespan_context, str(params.uri)
     raw = state.publication.resources.get(uri)
@@ -186,12 +166,12 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
         try:
             read = await state.answer_of(uri, provider.read_resource(uri, current_caller()))
         except BadInput as problem:
-            raise MCPError(INVALID_PARAMS, str(problem), {"uri": uri}) from problem
+            raise MCPError(types.INVALID_PARAMS, str(problem), {"uri": uri}) from problem
         except GoalportError as error:
             _log.warning("%s cannot be read: %s", uri, error)
-            raise MCPError(INTERNAL_ERROR, str(error), {"uri": uri}) from error
+            raise MCPError(types.INTERNAL_ERROR, str(error), {"uri": uri}) from error
         if read is not None:
-            return ReadResourceResult(contents=[contents_of(uri, read)])
+            return types.ReadResourceResult(contents=[contents_of(uri, read)])
         break
     raw = raw or next((each for each in state.publication.templates if each.matches(uri)), None)
     if raw is None:
@@ -199,7 +179,7 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
     return await state.answer_of_raw(uri, raw.handler, context, params)
 
 
-async def _read_own(state: McpState, uri: str, own: ResourceUri) -> ReadResourceResult:
+async def _read_own(state: McpState, uri: str, own: ResourceUri) -> types.ReadResourceResult:
     shown = state.publication
     if own.goals:
         return _json(uri, goals_view(shown.tools, state.platform.agents, shown.shows_goal))
@@ -214,14 +194,14 @@ async def _read_own(state: McpState, uri: str, own: ResourceUri) -> ReadResource
     try:
         process = await state.process(own.process)
     except BadInput as problem:
-        raise MCPError(INVALID_PARAMS, str(problem), {"uri": uri}) from problem
+        raise MCPError(types.INVALID_PARAMS, str(problem), {"uri": uri}) from problem
     if process is None:
         raise _not_found(uri)
     if not own.result:
         view = process_view(process)
         read = _json(uri, view)
         picture = f"```mermaid\n{view['mermaid']}\n```"
-        read.contents.append(TextResourceContents(uri=uri, mime_type="text/markdown", text=picture))
+        read.contents.append(types.TextResourceContents(uri=uri, mime_type="text/markdown", text=picture))
         return read
     result, page = Pages.of(process, state.settings.max_result_bytes), own.page
     if result is None:
@@ -229,39 +209,43 @@ async def _read_own(state: McpState, uri: str, own: ResourceUri) -> ReadResource
     text, more = result.text, None
     if page is not None:
         if not 1 <= page <= len(result.pages):
-            raise MCPError(INVALID_PARAMS, f"The result has the pages 1 to {len(result.pages)}.", {"uri": uri})
+            raise MCPError(types.INVALID_PARAMS, f"The result has the pages 1 to {len(result.pages)}.", {"uri": uri})
         text, more = result.pages[page - 1], {"goalport/page": page, "goalport/pages": len(result.pages)}
-    return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=result.media, text=text, _meta=more)])
+    return types.ReadResourceResult(
+        contents=[types.TextResourceContents(uri=uri, mime_type=result.media, text=text, _meta=more)]
+    )
 
 
-def _json(uri: str, data: object) -> ReadResourceResult:
+def _json(uri: str, data: object) -> types.ReadResourceResult:
     text = hide_known(json.dumps(data, indent=2, ensure_ascii=False))
-    return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type="application/json", text=text)])
+    return types.ReadResourceResult(
+        contents=[types.TextResourceContents(uri=uri, mime_type="application/json", text=text)]
+    )
 
 
 def _not_found(uri: str) -> MCPError:
-    return MCPError(INVALID_PARAMS, f"There is no resource {uri[:200]!r}, or not for you.", {"uri": uri})
+    return MCPError(types.INVALID_PARAMS, f"There is no resource {uri[:200]!r}, or not for you.", {"uri": uri})
 
 
-async def initialized(context: Context, _: NotificationParams) -> None:
+async def initialized(context: Context, _: types.NotificationParams) -> None:
     """Notify this handshake-era client of changed lists, as its handshake is complete."""
     context.lifespan_context.notifications.session_of(context)
 
 
-async def subscribe(context: Context, params: SubscribeRequestParams) -> EmptyResult:
+async def subscribe(context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
     """Notify this client when the resource changes. Raises `MCPError` (-32602) if it may not read the resource."""
     state, uri = context.lifespan_context, str(params.uri)
     if not await _may_watch(state, uri):
         raise _not_found(uri)
     state.notifications.subscribe(context, uri, wanted=True)
     await _watch(state, uri)
-    return EmptyResult()
+    return types.EmptyResult()
 
 
-async def unsubscribe(context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+async def unsubscribe(context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
     """No longer notify this client when the resource changes."""
     context.lifespan_context.notifications.subscribe(context, str(params.uri), wanted=False)
-    return EmptyResult()
+    return types.EmptyResult()
 
 
 class SubscriptionStreams:
@@ -272,8 +256,8 @@ class SubscriptionStreams:
         self._handler = ListenHandler(notifications.bus)
 
     async def __call__(
-        self, context: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
-    ) -> SubscriptionsListenResult:
+        self, context: ServerRequestContext[Any, Any], params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
         state: McpState = context.lifespan_context
         wanted = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
         uris = [uri for uri in wanted if await _may_watch(state, uri)]
@@ -327,14 +311,14 @@ class _ProcessListener:
 _TASKS: Final = "taskIds"
 
 
-class _TaskNotification(Notification[Wire, Literal["notifications/tasks"]]):
+class _TaskNotification(types.Notification[Wire, Literal["notifications/tasks"]]):
     method: Literal["notifications/tasks"] = "notifications/tasks"
     params: Wire
 
 
 async def _listen(
-    handler: ListenHandler, context: Context, params: SubscriptionsListenRequestParams
-) -> SubscriptionsListenResult:
+    handler: ListenHandler, context: Context, params: types.SubscriptionsListenRequestParams
+) -> types.SubscriptionsListenResult:
     """Serve one stream with the SDK's handler, and tell on it of the tasks that the client names.
 
     Raises `MCPError` for a client that names tasks and does not declare the extension.
@@ -344,13 +328,13 @@ async def _listen(
     refuse_without_tasks(context)
     named = cast("object", (params.notifications.model_extra or {})[_TASKS])
     if not isinstance(named, list) or not all(isinstance(each, str) for each in cast("list[object]", named)):
-        raise MCPError(INVALID_PARAMS, f"Expected a list of task ids as {_TASKS}.")
+        raise MCPError(types.INVALID_PARAMS, f"Expected a list of task ids as {_TASKS}.")
     found = [await task_of(context, each) for each in dict.fromkeys(cast("list[str]", named))]
     # Unknown ones, and those of other callers, are left out.
     stream = _Stream(context, [each for each in found if each is not None])
     session = cast("ServerSession", stream)  # the handler sends notifications by it, and does nothing else
     refusal: MCPError | None = None
-    result = SubscriptionsListenResult()
+    result = types.SubscriptionsListenResult()
     async with anyio.create_task_group() as tasks:
         for each in stream.tasks:
             tasks.start_soon(stream.follow, each)
@@ -373,12 +357,12 @@ class _Stream:
         self._acknowledged = anyio.Event()
 
     async def send_notification(
-        self, notification: ServerNotification, related_request_id: RequestId | None = None
+        self, notification: types.ServerNotification, related_request_id: types.RequestId | None = None
     ) -> None:
         """Send what the SDK's handler sends."""
-        if isinstance(notification, SubscriptionsAcknowledgedNotification):
+        if isinstance(notification, types.SubscriptionsAcknowledgedNotification):
             kinds = notification.params.notifications.model_dump(by_alias=True, exclude_none=True)
-            told = SubscriptionFilter.model_validate({**kinds, _TASKS: [each.id for each in self.tasks]})
+            told = types.SubscriptionFilter.model_validate({**kinds, _TASKS: [each.id for each in self.tasks]})
             notification.params.notifications = told
         await self._context.session.send_notification(notification, related_request_id)
         self._acknowledged.set()
@@ -397,7 +381,7 @@ class _Stream:
                 state = told
             if state != told:
                 params = {"_meta": {SUBSCRIPTION_ID_META_KEY: self._context.request_id}, **state}
-                notification = cast("ServerNotification", _TaskNotification(params=params))
+                notification = cast("types.ServerNotification", _TaskNotification(params=params))
                 await self._context.session.send_notification(notification, self._context.request_id)
             told = state
             try:

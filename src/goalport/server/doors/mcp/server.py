@@ -8,29 +8,13 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol, runtime_checkable
 
+import mcp_types as types
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import HandlerResult
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INVALID_PARAMS,
-    CallToolRequestParams,
-    CompleteRequestParams,
-    CompleteResult,
-    Completion,
-    EmptyResult,
-    GetPromptRequestParams,
-    ListPromptsResult,
-    ListResourceTemplatesResult,
-    ListToolsResult,
-    NotificationParams,
-    PaginatedRequestParams,
-    PromptReference,
-    RequestParams,
-    SetLevelRequestParams,
-)
 from opentelemetry import trace
 from opentelemetry.trace import ProxyTracerProvider
 
@@ -115,8 +99,8 @@ def make_server(state: McpState) -> tuple[GoalServer, resources.SubscriptionStre
             on_completion=_complete,  # pyright: ignore - as above
             on_set_logging_level=_set_level,
         )
-    server.add_notification_handler("notifications/initialized", NotificationParams, resources.initialized)
-    server.add_request_handler("skills/list", PaginatedRequestParams, _list_skills)
+    server.add_notification_handler("notifications/initialized", types.NotificationParams, resources.initialized)
+    server.add_request_handler("skills/list", types.PaginatedRequestParams, _list_skills)
     server.add_request_handler("skills/get", _GetSkillParams, _get_skill)
     server.extensions[SKILLS] = {}
     add_tasks(server)
@@ -130,66 +114,68 @@ def make_server(state: McpState) -> tuple[GoalServer, resources.SubscriptionStre
     return server, streams
 
 
-async def _call_tool(context: Context, params: CallToolRequestParams) -> HandlerResult:
+async def _call_tool(context: Context, params: types.CallToolRequestParams) -> HandlerResult:
     answer = await calls.call_tool(CallContext.of(context), params)
     return answer.wire if isinstance(answer, WrittenResult) else answer
 
 
-async def _list_tools(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+async def _list_tools(context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
     listed, size = context.lifespan_context.publication.tool_list, context.lifespan_context.settings.page_size
     page, cursor = page_of("tools", listed, lambda each: each.name, params, size)
-    return ListToolsResult(tools=page, next_cursor=cursor)
+    return types.ListToolsResult(tools=page, next_cursor=cursor)
 
 
-async def _list_prompts(context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
+async def _list_prompts(context: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
     listed, size = context.lifespan_context.publication.prompt_list, context.lifespan_context.settings.page_size
     page, cursor = page_of("prompts", listed, lambda each: each.name, params, size)
-    return ListPromptsResult(prompts=page, next_cursor=cursor)
+    return types.ListPromptsResult(prompts=page, next_cursor=cursor)
 
 
-async def _list_templates(context: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+async def _list_templates(
+    context: Context, params: types.PaginatedRequestParams | None
+) -> types.ListResourceTemplatesResult:
     listed, size = context.lifespan_context.publication.template_list, context.lifespan_context.settings.page_size
     page, cursor = page_of("templates", listed, lambda each: each.uri_template, params, size)
-    return ListResourceTemplatesResult(resource_templates=page, next_cursor=cursor)
+    return types.ListResourceTemplatesResult(resource_templates=page, next_cursor=cursor)
 
 
-async def _get_prompt(context: Context, params: GetPromptRequestParams) -> HandlerResult:
+async def _get_prompt(context: Context, params: types.GetPromptRequestParams) -> HandlerResult:
     state = context.lifespan_context
     prompts = state.publication.prompts
     published = prompts.get(params.name)
     if published is None:
-        raise MCPError(INVALID_PARAMS, str(UnknownName("prompt", params.name[:100], prompts)))
+        raise MCPError(types.INVALID_PARAMS, str(UnknownName("prompt", params.name[:100], prompts)))
     if isinstance(published, GoalPrompt):
         try:
             return published.message(params.arguments or {})
         except BadInput as refusal:
-            raise MCPError(INVALID_PARAMS, str(refusal)) from None
+            raise MCPError(types.INVALID_PARAMS, str(refusal)) from None
     return await state.answer_of_raw(params.name, published.handler, context, params)
 
 
-async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:
+async def _set_level(context: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
     session = context.lifespan_context.notifications.session_of(context)
     session.log_level = params.level
     session.on_change()
-    return EmptyResult()
+    return types.EmptyResult()
 
 
-async def _complete(context: Context, params: CompleteRequestParams) -> HandlerResult:
+async def _complete(context: Context, params: types.CompleteRequestParams) -> HandlerResult:
     """The values that begin with the typed text. Raises `MCPError` (-32602) for an unknown prompt or template."""
     values = await _values(context.lifespan_context, params)
-    completion = Completion(values=list(values[:_MOST]), total=len(values), has_more=len(values) > _MOST)
-    return CompleteResult(completion=completion)
+    completion = types.Completion(values=list(values[:_MOST]), total=len(values), has_more=len(values) > _MOST)
+    return types.CompleteResult(completion=completion)
 
 
-async def _values(state: McpState, params: CompleteRequestParams) -> Sequence[str]:
+async def _values(state: McpState, params: types.CompleteRequestParams) -> Sequence[str]:
     reference, argument, typed = params.ref, params.argument.name, params.argument.value
-    if isinstance(reference, PromptReference):
+    if isinstance(reference, types.PromptReference):
         published = state.publication.prompts.get(reference.name)
         if published is None:
-            raise MCPError(INVALID_PARAMS, f"There is no prompt {reference.name[:100]!r}.")
+            raise MCPError(types.INVALID_PARAMS, f"There is no prompt {reference.name[:100]!r}.")
         values = published.options(argument) if isinstance(published, GoalPrompt) else []
     elif reference.uri not in {template.uri_template for template in state.publication.template_list}:
-        raise MCPError(INVALID_PARAMS, f"There is no resource template {reference.uri[:100]!r}.")
+        raise MCPError(types.INVALID_PARAMS, f"There is no resource template {reference.uri[:100]!r}.")
     elif reference.uri == "goalport://agents/{name}" and argument == "name":
         values = [each.name for each in state.platform.agents if state.publication.shows_agent(each)]
     else:
@@ -215,13 +201,13 @@ class SkillProvider(Protocol):
         ...
 
 
-class _GetSkillParams(RequestParams):
+class _GetSkillParams(types.RequestParams):
     """The parameters of `skills/get`."""
 
     uri: str
 
 
-async def _list_skills(context: Context, params: PaginatedRequestParams) -> HandlerResult:
+async def _list_skills(context: Context, params: types.PaginatedRequestParams) -> HandlerResult:
     """Answer `skills/list`. Raises `MCPError` (-32602) for an invalid cursor."""
     state = context.lifespan_context
     place = place_of(params, [_KIND])
@@ -244,7 +230,7 @@ async def _get_skill(context: Context, params: _GetSkillParams) -> HandlerResult
             entry = await state.answer_of(params.uri, provider.skill_entry(params.uri))
             if entry is not None:
                 return {**_FRESH, "skill": entry}
-    raise MCPError(INVALID_PARAMS, f"There is no skill at {params.uri[:200]!r}.", {"uri": params.uri})
+    raise MCPError(types.INVALID_PARAMS, f"There is no skill at {params.uri[:200]!r}.", {"uri": params.uri})
 
 
 def _providers(state: McpState) -> Mapping[str, SkillProvider]:

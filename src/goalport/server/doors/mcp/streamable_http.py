@@ -19,20 +19,11 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, cast
 
+import mcp_types as types
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
-from mcp_types import (
-    INTERNAL_ERROR,
-    LOG_LEVEL_META_KEY,
-    SERVER_INFO_META_KEY,
-    CallToolRequestParams,
-    JSONRPCError,
-    LoggingLevel,
-    ProgressToken,
-    RequestId,
-)
 from mcp_types.methods import CLIENT_REQUESTS, serialize_server_result
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
@@ -75,7 +66,7 @@ _STREAM: Final = (
     (b"connection", b"keep-alive"),
     (b"x-accel-buffering", b"no"),
 )
-_MESSAGE_KEYS: Final = frozenset({"progressToken", LOG_LEVEL_META_KEY})
+_MESSAGE_KEYS: Final = frozenset({"progressToken", types.LOG_LEVEL_META_KEY})
 """Keys of `_meta` by which a client asks for messages before the answer."""
 _REQUEST: Final = {"jsonrpc", "id", "method", "params"}
 _PARAMS: Final = {
@@ -127,13 +118,13 @@ class Reply:
             task.cancel()
 
     async def report_progress(
-        self, token: ProgressToken, progress: float, total: float | None, message: str | None
+        self, token: types.ProgressToken, progress: float, total: float | None, message: str | None
     ) -> None:
         """Tell progress."""
         told = {"progressToken": token, "progress": progress, "total": total, "message": message}
         self._notify("notifications/progress", {name: each for name, each in told.items() if each is not None})
 
-    async def log(self, level: LoggingLevel, text: str) -> None:
+    async def log(self, level: types.LoggingLevel, text: str) -> None:
         """Tell one log message."""
         self._notify("notifications/message", {"level": level, "logger": "goalport", "data": text})
 
@@ -204,13 +195,13 @@ def _event(message: bytes) -> bytes:
 class _CommonCall:
     """A request to call a tool, in which nothing is wrong."""
 
-    id: RequestId
+    id: types.RequestId
     version: str
-    params: CallToolRequestParams
+    params: types.CallToolRequestParams
     session: Session | None
-    token: ProgressToken | None
+    token: types.ProgressToken | None
     """By which the client is told progress; None: it is told none."""
-    log_level: LoggingLevel | None
+    log_level: types.LoggingLevel | None
     """The least severe level of the log messages that the client gets; None: it gets none."""
 
     @property
@@ -223,7 +214,7 @@ class _CommonCalls:
 
     def __init__(self, server: GoalServer, state: McpState) -> None:
         self._state = state
-        self._stamp = {SERVER_INFO_META_KEY: server.server_info_stamp}
+        self._stamp = {types.SERVER_INFO_META_KEY: server.server_info_stamp}
         """What the `_meta` of each result says besides its own, since revision 2026-07-28."""
 
     def read(self, scope: Scope, session: Session | None) -> _CommonCall | None:
@@ -240,12 +231,12 @@ class _CommonCalls:
             return None
         try:
             _PARAMS[version].model_validate(given, by_name=False)
-            params = CallToolRequestParams.model_validate(given, by_name=False)
+            params = types.CallToolRequestParams.model_validate(given, by_name=False)
         except ValidationError:
             return None
         level = session.state.log_level if session else None
         if version in MODERN_PROTOCOL_VERSIONS:
-            level = cast("LoggingLevel | None", (params.meta or {}).get(LOG_LEVEL_META_KEY))
+            level = cast("types.LoggingLevel | None", (params.meta or {}).get(types.LOG_LEVEL_META_KEY))
         return _CommonCall(message["id"], version, params, session, progress_token_from_params(given), level)
 
     def _is_common(self, params: Any) -> bool:
@@ -297,7 +288,7 @@ class _CommonCalls:
         except MCPError as refused:
             code = refused.error.code
             status = ERROR_CODE_HTTP_STATUS.get(code, HTTPStatus.OK) if call.is_modern else HTTPStatus.OK
-            return HTTPStatus(status), _written(JSONRPCError(jsonrpc="2.0", id=call.id, error=refused.error))
+            return HTTPStatus(status), _written(types.JSONRPCError(jsonrpc="2.0", id=call.id, error=refused.error))
 
     def _json(self, call: _CommonCall, answer: object) -> Sequence[bytes]:
         """An answer in the revision of a call, in pieces. Raises `MCPError` for content that the revision lacks."""
@@ -312,12 +303,12 @@ class _CommonCalls:
             wire = serialize_server_result("tools/call", call.version, wire)
         except ValidationError as error:
             _log.exception("%s gave content that revision %s does not have", call.params.name, call.version)
-            raise MCPError(INTERNAL_ERROR, "Handler returned an invalid result") from error
+            raise MCPError(types.INTERNAL_ERROR, "Handler returned an invalid result") from error
         meta = {**wire.get("_meta", {}), **stamp}
         return (to_json({**wire, "_meta": meta} if meta else wire, inf_nan_mode="null"),)
 
 
-def _written(error: JSONRPCError) -> bytes:
+def _written(error: types.JSONRPCError) -> bytes:
     return error.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 

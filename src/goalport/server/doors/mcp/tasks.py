@@ -14,20 +14,11 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final
 
+import mcp_types as types
 from mcp.server.context import HandlerResult
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
-from mcp_types import (
-    HEADER_MISMATCH,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
-    ElicitResult,
-    InputRequiredResult,
-    RequestParams,
-)
 from pydantic import Field, ValidationError
 
 from goalport.base.errors import BadInput, HandedOver, StoreError, Unreadable, Unstorable
@@ -54,7 +45,7 @@ _DAY: Final = 24 * 3_600
 _NO_ANSWER: Final = "What came was not an answer: expected an action (accept, decline or cancel) and its content."
 
 
-class _TaskParams(RequestParams):
+class _TaskParams(types.RequestParams):
     """The parameters of `tasks/get` and `tasks/cancel`."""
 
     task_id: str
@@ -84,7 +75,7 @@ def refuse_without_tasks(context: Context) -> None:
     if not _declared(context):
         needed: Wire = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
         reason = f"This needs a client that declares the extension {TASKS}."
-        raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, reason, needed)
+        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, reason, needed)
 
 
 def gets_task(context: Context | None, policy: CallPolicy) -> bool:
@@ -113,7 +104,7 @@ async def answer_or_task(observer: Observer, earlier: Round | None) -> HandlerRe
         await (await _Refusals.of(context.lifespan_context, process)).note(elicitation.round, earlier.responses)
     elif policy.wait_budget is not None:
         answer = await answer_when_settled(observer)
-        if process.status.ended or isinstance(answer, InputRequiredResult):
+        if process.status.ended or isinstance(answer, types.InputRequiredResult):
             return answer
     task = Task(process, observer.message_id)
     return {"resultType": "task", "status": "working", **_described(context.lifespan_context, task)}
@@ -166,21 +157,21 @@ async def task_of(context: Context, task_id: str) -> Task | None:
     try:
         process = await context.lifespan_context.process(process_id)
     except BadInput as error:
-        raise MCPError(INTERNAL_ERROR, str(error)) from error
+        raise MCPError(types.INTERNAL_ERROR, str(error)) from error
     return None if process is None or process.options.turns != bool(message_id) else Task(process, message_id)
 
 
 async def _task(context: Context, task_id: str, method: str) -> Task:
     """The task that a request names. Raises `MCPError`."""
     if not is_modern(context):
-        raise MCPError(METHOD_NOT_FOUND, "Method not found", method)
+        raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
     refuse_without_tasks(context)
     said = None if context.request is None else context.request.headers.get(MCP_NAME_HEADER)
     if said is not None and decode_header_value(said) != task_id:
-        raise MCPError(HEADER_MISMATCH, f"The header {MCP_NAME_HEADER} is not the taskId of the request.")
+        raise MCPError(types.HEADER_MISMATCH, f"The header {MCP_NAME_HEADER} is not the taskId of the request.")
     task = await task_of(context, task_id)
     if task is None:
-        raise MCPError(INVALID_PARAMS, f"There is no task {task_id[:100]!r}, or it is not yours.")
+        raise MCPError(types.INVALID_PARAMS, f"There is no task {task_id[:100]!r}, or it is not yours.")
     return task
 
 
@@ -276,13 +267,13 @@ class _Refusals:
         count = self.counts[question]
         return f"{question}.{count}" if count else question
 
-    def by_question(self, responses: Mapping[str, object]) -> dict[str, ElicitResult | None]:
+    def by_question(self, responses: Mapping[str, object]) -> dict[str, types.ElicitResult | None]:
         """The responses by the ids of the questions that they answer; None for what is none."""
-        found: dict[str, ElicitResult | None] = {}
+        found: dict[str, types.ElicitResult | None] = {}
         for each in self.counts:
             if (key := self.key(each)) in responses:
                 try:
-                    found[each] = ElicitResult.model_validate(responses[key])
+                    found[each] = types.ElicitResult.model_validate(responses[key])
                 except ValidationError:
                     found[each] = None
         return found
@@ -298,7 +289,7 @@ def _store_errors() -> Generator[None]:
     try:
         yield
     except (StoreError, HandedOver) as error:
-        raise MCPError(INTERNAL_ERROR, _words(unavailable_words(error))) from error
+        raise MCPError(types.INTERNAL_ERROR, _words(unavailable_words(error))) from error
 
 
 def _described(state: McpState, task: Task) -> Wire:
