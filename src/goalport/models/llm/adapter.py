@@ -111,27 +111,24 @@ class Pricing:
         details = response.provider_details or {}
         tier = frozenset((key, each) for key, each in details.items() if isinstance(each, str))
         like = (response.model_name, response.provider_url, response.timestamp.date(), tier)
-        if like not in self._cached:
-            if len(self._cached) >= _MOST_CACHED:
-                self._cached.clear()
-            self._cached[like] = _looked_up(response)
+        if like in self._cached:
+            return self._cached[like]
+        if len(self._cached) >= _MOST_CACHED:
+            self._cached.clear()
+        self._cached[like] = None
+        prices = vars(response.cost().model_price).values()
+        if all(isinstance(each, Decimal) for each in prices if each is not None):
+            nothing, fresh, cached, written = (
+                float(replace(response, usage=usage).cost().total_price)
+                for usage in (
+                    RequestUsage(),
+                    RequestUsage(input_tokens=_MILLION),
+                    RequestUsage(input_tokens=_MILLION, cache_read_tokens=_MILLION),
+                    RequestUsage(output_tokens=_MILLION),
+                )
+            )
+            self._cached[like] = None if nothing else _Rates(fresh, cached, written)
         return self._cached[like]
-
-
-def _looked_up(response: ModelResponse) -> _Rates | None:
-    prices = vars(response.cost().model_price).values()
-    if not all(isinstance(each, Decimal) for each in prices if each is not None):
-        return None
-    nothing, fresh, cached, written = (
-        float(replace(response, usage=usage).cost().total_price)
-        for usage in (
-            RequestUsage(),
-            RequestUsage(input_tokens=_MILLION),
-            RequestUsage(input_tokens=_MILLION, cache_read_tokens=_MILLION),
-            RequestUsage(output_tokens=_MILLION),
-        )
-    )
-    return None if nothing else _Rates(fresh, cached, written)
 
 
 def _client(endpoint: Endpoint) -> httpx2.AsyncClient:

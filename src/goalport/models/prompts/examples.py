@@ -75,7 +75,10 @@ class _ValueMaker:
             case {"const": value} | {"examples": [value, *_]} | {"enum": [value, *_]}:
                 return value
             case {"anyOf": choices} | {"oneOf": choices}:
-                return self.value(self._choice(choices, inside), inside, name)
+                # The first that is not null and does not lead back into a type that the value is inside of.
+                new = [each for each in choices if not self._is_recursive(each, inside)]
+                first = next((each for each in new if each.get("type") != "null"), (new or choices)[0])
+                return self.value(first, inside, name)
             case {"allOf": [first, *_]}:
                 return self.value(first, inside, name)
             case {"type": [first, *_]}:
@@ -122,11 +125,6 @@ class _ValueMaker:
         if self._is_recursive(items, inside) and not many:
             return []
         return [self.value(items, inside, name)] * max(1, many) if schema.get("maxItems", 1) else []
-
-    def _choice(self, choices: Sequence[Mapping[str, Any]], inside: frozenset[str]) -> Mapping[str, Any]:
-        """The first choice that is not null and does not lead back into a type that the value is inside of."""
-        new = [each for each in choices if not self._is_recursive(each, inside)]
-        return next((each for each in new if each.get("type") != "null"), (new or choices)[0])
 
     def _is_recursive(self, schema: Mapping[str, Any], inside: frozenset[str]) -> bool:
         """Whether a schema leads back into a type that the value is inside of, and nowhere else."""

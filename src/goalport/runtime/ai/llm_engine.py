@@ -52,10 +52,6 @@ _MAYBE: Final = (
 """The instruction to a model that may decline, unless the settings name a template for it."""
 
 
-def _no_agents(agent: object) -> Tool:
-    raise GoalportError(f"Expected the `Ai` of a platform, whose actions can run {agent!r}, but this one has none.")
-
-
 @dataclass(frozen=True, slots=True)
 class LlmEngine:
     """Carries out the requests of an `Ai` with real models, as part of an operation."""
@@ -74,8 +70,8 @@ class LlmEngine:
     """Gives the references and contributors that are there by name now."""
     ended: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None
     """Called after each request of a model."""
-    as_tool: Callable[[object], Tool] = _no_agents
-    """Makes a tool of an agent."""
+    as_tool: Callable[[object], Tool] | None = None
+    """Makes a tool of an agent; None: there are no agents here."""
 
     async def run(self, request: Request, /) -> object:
         """The text or the object that was asked for; None when the model declined.
@@ -132,6 +128,8 @@ class LlmEngine:
 
     def subagent(self, agent: object, /) -> Tool:
         """The tool that runs an agent. Raises `DeclarationError` for one that does not say what it takes and gives."""
+        if self.as_tool is None:
+            raise GoalportError(f"Expected the `Ai` of a platform, whose actions can run {agent!r}, but it has none.")
         return self.as_tool(agent)
 
     @property

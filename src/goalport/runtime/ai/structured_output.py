@@ -53,7 +53,10 @@ async def create_value(loop: ToolLoop, output: OutputType, settings: LlmOperatio
     attempts, repaired = 1, False
     while True:
         answer = await loop.run()
-        outcome = output.read(answer.text) if answer.direct is None else _read_result(answer, output)
+        # Where a tool's result takes the place of the model's answer, its object counts, else its text.
+        outcome = output.take(answer.direct.artifact) if answer.direct is not None else None
+        if not isinstance(outcome, ValidOutput):
+            outcome = output.read(answer.text)
         if isinstance(outcome, ValidOutput):
             return outcome.value, answer.text
         if isinstance(outcome, DeclinedOutput):
@@ -72,13 +75,6 @@ async def create_value(loop: ToolLoop, output: OutputType, settings: LlmOperatio
         else:
             loop.messages += _unreadable_described(answer.text, outcome.violations[0])
             await anyio.sleep(settings.data_binding_fixed_backoff_millis / 1000)
-
-
-def _read_result(answer: FinalAnswer, output: OutputType) -> Output:
-    """The result of a tool in place of the model's answer: the object itself, or its text."""
-    assert answer.direct is not None
-    made = output.take(answer.direct.artifact)
-    return made if isinstance(made, ValidOutput) else output.read(answer.text)
 
 
 def _correction(wanted: str, text: str, outcome: InvalidOutput) -> list[AssistantMessage | UserMessage]:

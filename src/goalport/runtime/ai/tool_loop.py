@@ -329,8 +329,7 @@ class ToolCalls:
             with tool_span(call.name, call_id=call.id, description=tool.description) as span:
                 result = await self._result(tool, arguments)
                 note_tool(span, arguments=call.arguments, result=result.text, is_error=result.is_error)
-        seconds = monotonic() - started
-        shown = result.text[:_SHOWN]
+        seconds, shown = monotonic() - started, result.text[:_SHOWN]
         self.operation.emit(ToolReturned(**about, seconds=seconds, is_error=result.is_error, result=shown))
         return CompletedCall(call, tool, result)
 

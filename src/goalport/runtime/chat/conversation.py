@@ -170,14 +170,14 @@ class Loaded:
         """The line that was asked for last, and the id of its last message."""
         self.turn: object = None
         """The `Turn` that runs, if one was begun here."""
-        self.renew(record, messages)
+        self.refresh(record, messages)
 
     def end_turn(self) -> None:
         """Let the next turn begin. What has happened in this one is kept as long as somebody reads it."""
         self.turn = None
         self.turns.release()
 
-    def renew(self, record: ConversationRecord, messages: Iterable[MessageRecord]) -> None:
+    def refresh(self, record: ConversationRecord, messages: Iterable[MessageRecord]) -> None:
         """Know what the store has now."""
         self.record = record
         known = self.messages
@@ -364,8 +364,10 @@ def _shown_as(stored: Sequence[ConversationMessage], at: int, said: Message) -> 
     very many replies in a row.
     """
     whole = _lines(said.content).strip()
-    if at < len(stored) and _same(stored[at].message, said, whole):
-        return 1
+    one = stored[at].message if at < len(stored) else None
+    if one is not None and type(one) is type(said) and _lines(one.content).strip() == whole:
+        shows_others = isinstance(one, UserMessage) and isinstance(said, UserMessage) and one.images != said.images
+        return 0 if shows_others else 1
     if not isinstance(said, AssistantMessage):
         return 0
     end = 0
@@ -380,12 +382,6 @@ def _shown_as(stored: Sequence[ConversationMessage], at: int, said: Message) -> 
             return 0
         end += len(shown)
     return 0
-
-
-def _same(one: Message, other: Message, whole: str) -> bool:
-    if type(one) is not type(other) or (one.content != other.content and _lines(one.content).strip() != whole):
-        return False
-    return not isinstance(one, UserMessage) or not isinstance(other, UserMessage) or one.images == other.images
 
 
 def _lines(text: str) -> str:

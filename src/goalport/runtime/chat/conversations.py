@@ -97,7 +97,7 @@ class Conversations:
             self.recent.kept.pop(each, None)
         self._loaded.pop(conversation_id, None)
         deleted = await self._store.delete(conversation_id)
-        self._tell(conversation_id)
+        self._notify(conversation_id)
         return deleted
 
     async def export(self, conversation_id: str, caller: Caller) -> dict[str, Any]:
@@ -182,10 +182,10 @@ class Conversations:
         loaded.record = record
         for each in added:
             loaded.messages.setdefault(each.id, each)
-        self._tell(record.id)
+        self._notify(record.id)
         return True
 
-    def _tell(self, conversation_id: str) -> None:
+    def _notify(self, conversation_id: str) -> None:
         for tell in self.on_change:
             tell(conversation_id)
 
@@ -205,7 +205,7 @@ class Conversations:
             if loaded is None:
                 loaded = self._loaded.setdefault(record.id, Loaded(record, messages))
             if loaded.record.version < record.version:  # something newer may have been saved here meanwhile
-                loaded.renew(record, messages)
+                loaded.refresh(record, messages)
         conversation.loaded = loaded
 
 

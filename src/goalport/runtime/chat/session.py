@@ -129,7 +129,7 @@ class Turn:
         self._happened.append(event)
         self._wake()
 
-    def go_on(self, after: Callable[[], None] = lambda: None) -> Self:
+    def start(self, after: Callable[[], None] = lambda: None) -> Self:
         """Follow the process until it rests; then `after` is called, whatever has happened."""
         self._task = asyncio.get_running_loop().create_task(self._follow(), name=f"turn {self.process.id}")
 
@@ -137,7 +137,7 @@ class Turn:
             self.abandon()
             if not task.cancelled():
                 task.exception()  # it is raised for those who ask for the result
-            self._session.see(self.process)
+            self._session.note(self.process)
             after()
             self._wake()
 
@@ -178,7 +178,7 @@ class Turn:
             await self._platform.conversations.load(self._conversation)
         new = (each for each in self._conversation.entries if each.id not in self._known)
         said = tuple(each for each in new if each.role == "assistant")
-        self._tell_missed(said)
+        self._emit_missed(said)
         failure = "" if isinstance(outcome, Completed | Waiting) else outcome.reason
         if isinstance(outcome, Stuck) and not outcome.turn_failed:
             failure = f"No action has answered: {outcome.reason}" if self._reacts and not said else ""
@@ -191,7 +191,7 @@ class Turn:
             usage=self.process.turn_usage,
         )
 
-    def _tell_missed(self, said: tuple[ConversationMessage, ...]) -> None:
+    def _emit_missed(self, said: tuple[ConversationMessage, ...]) -> None:
         """Tell the readers what was said and asked while another program ran the process."""
         told = {each.message_id for each in self._happened if isinstance(each, MessageSent)}
         asked = {each.question_id for each in self._happened if isinstance(each, QuestionAsked)}
@@ -304,7 +304,7 @@ class ChatSession:
 
         Raises what that raises.
         """
-        process = await self.look_up()
+        process = await self.find_process()
         if process is None:
             raise BadInput("No question is open, so nothing can be answered.")
         turn = Turn(self, process)
@@ -312,7 +312,7 @@ class ChatSession:
             undo.callback(turn.abandon)
             await self.platform.answer(process.id, question_id, response, declined=declined)
             undo.pop_all()
-        return turn.go_on()
+        return turn.start()
 
     async def follow(self) -> Turn | None:
         """The turn that runs now, for one more reader; None: none does."""
@@ -329,10 +329,10 @@ class ChatSession:
         turn = self.conversation.loaded.turn
         if isinstance(turn, Turn) and not turn.over:
             return turn
-        process = await self.look_up()
+        process = await self.find_process()
         if process is None or (running and not _runs(process)):
             return None
-        return Turn(self, process).go_on()
+        return Turn(self, process).start()
 
     async def _to_the_end(self, turn: Turn) -> TurnResult:
         if self.channel is not None:
@@ -367,15 +367,15 @@ class ChatSession:
             undo.pop_all()
         assert turn is not None
         loaded.turn = turn
-        return turn.go_on(loaded.end_turn)
+        return turn.start(loaded.end_turn)
 
-    def see(self, process: AgentProcess) -> None:
+    def note(self, process: AgentProcess) -> None:
         """Note how the process is now: one that rests is kept only as long as the conversation was used lately."""
         self._busy = process if _runs(process) or process.open_questions else None
         self._seen = ref(process)
         self.platform.conversations.recent.keep(process, len(self.conversation.loaded.messages))
 
-    async def look_up(self) -> AgentProcess | None:
+    async def find_process(self) -> AgentProcess | None:
         """The process, if it can go on or has reached its goal; None: another one is needed.
 
         From then on `questions` and `idle` say how it stands.
@@ -388,7 +388,7 @@ class ChatSession:
                 await self.platform.processes.recover(process)
         except (UnknownName, Unreadable):
             return None
-        self.see(process)
+        self.note(process)
         return None if process.over and not isinstance(process.outcome, Completed) else process
 
     async def _ready(self, after: str | None, *, again: bool) -> AgentProcess:
@@ -399,12 +399,12 @@ class ChatSession:
         """
         conversation, stored = self.conversation, self.platform.conversations
         await stored.load(conversation)
-        process = await self.look_up()
+        process = await self.find_process()
         if process is not None and _runs(process):  # here or elsewhere
             while _runs(process):
                 await process.changed()
             await stored.load(conversation)
-            process = await self.look_up()
+            process = await self.find_process()
         last_said = conversation.entries[-1].id if conversation.entries else ""
         if again or (after is not None and after != last_said):
             await stored.fork(conversation, after or "")
@@ -417,7 +417,7 @@ class ChatSession:
             process = new = self.chatbot.new_process(conversation, self.caller)
             new.blackboard.bind_protected("conversation", conversation)
             await stored.change(conversation, lambda record: record._replace(process=new.id))
-            self.see(new)
+            self.note(new)
         return process
 
 
@@ -499,7 +499,7 @@ class AgentProcessChatbot:
         if conversation is None or conversation.chatbot != self.name:
             return None
         session = ChatSession(self, conversation, caller, channel)
-        await session.look_up()
+        await session.find_process()
         return session
 
     async def open_thread(self, thread: str, caller: Caller, *, system_message: str = "") -> ChatSession:
