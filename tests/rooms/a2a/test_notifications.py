@@ -98,6 +98,15 @@ async def test_nobody_sees_or_changes_who_is_told_of_the_tasks_of_others(tmp_pat
             await bob.answer(task, "yes", configuration=begun)
 
 
+async def test_who_is_told_is_erased_with_the_caller(tmp_path: Path, binding: str) -> None:
+    async with receiving() as receiver, other_agent(tmp_path, Kitchen(), **ALLOWED) as other:
+        ada = replace(other, binding=binding, caller="ada")
+        await ada.send(ORDER, configuration={"taskPushNotificationConfig": {"url": receiver.url}})
+        assert [each for each in await other.platform.store.context_ids() if "ada" in each]
+        await other.platform.erase(Caller("ada"))
+        assert await other.platform.store.context_ids() == []
+
+
 @pytest.mark.parametrize(
     ("config", "words"),
     [
@@ -110,6 +119,7 @@ async def test_nobody_sees_or_changes_who_is_told_of_the_tasks_of_others(tmp_pat
         ({"url": "gopher://example.com/"}, "only http:// and https://"),
         ({"url": "no address"}, "url"),
         ({"url": "http://"}, "url"),
+        ({"url": "http://me:pass@127.0.0.2:9/"}, "no user name and password"),
         ({"url": "http://nobody.invalid/"}, "cannot be found"),
         ({"url": "http://127.0.0.2:9/", "token": "a\r\nX-Other: b"}, "token"),
         ({"url": "http://127.0.0.2:9/", "token": "t" * 5_000}, "token"),

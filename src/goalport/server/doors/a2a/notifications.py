@@ -40,6 +40,7 @@ _MOST: Final = 10
 """The most configurations of a task."""
 _LONGEST: Final = 4_096
 """The most characters of each part of a configuration."""
+_NO_USER: Final = "url: should have no user name and password: give them as authentication"
 _MARK: Final = "a2a notifications"
 _PARTS: Final = 5
 """Of the keys of documents. No context has a key of so many; what a caller has is erased with the contexts."""
@@ -154,7 +155,10 @@ class Notifications:
                 told = f"{name}: should have at most {_LONGEST} characters, of ASCII and without control characters"
                 raise BadInput(told, [told])
         try:
-            await self._web.check(config["url"])
+            address: str = config["url"]
+            await self._web.check(address)
+            if "@" in urlsplit(address).netloc:
+                raise BadInput(_NO_USER, [_NO_USER])
         except DocumentError as error:
             told = f"url: nothing can be sent there: {_why(error)}"
             raise BadInput(f"{told} The setting a2a_push_allow of the server allows it.", [told]) from None
