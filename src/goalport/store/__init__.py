@@ -19,8 +19,7 @@ from goalport.store.records import (
     Runner,
     StoredProcess,
 )
-from goalport.store.standard_types import Json
-from goalport.store.type_names import TypeNames, persistent
+from goalport.store.type_names import Json, TypeNames, persistent
 
 __all__ = [
     "OPEN",

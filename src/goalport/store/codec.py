@@ -31,8 +31,16 @@ from goalport.base.errors import SettingsError, Unreadable, Unstorable
 from goalport.base.words import type_name
 from goalport.store.layouts import ClosedLayout, EnumLayout, Layout, layout_of, why_unknown
 from goalport.store.records import ObjectRecord, StoredProcess
-from goalport.store.standard_types import BAD_DATA, STANDARD, STANDARD_TAGS, Json
-from goalport.store.type_names import TYPE_FORMS, TypeNames, read_type, written_type
+from goalport.store.type_names import (
+    BAD_DATA,
+    STANDARD,
+    STANDARD_TAGS,
+    TYPE_FORMS,
+    Json,
+    TypeNames,
+    read_type,
+    written_type,
+)
 
 NO_KEY: Final = (
     "a secret is not written in clear, and there is no key that encrypts it. Keep its name, and look it up where it is"

@@ -1,7 +1,8 @@
 """The store in a database: each of its methods is an operation that any database carries out.
 
-The values in the records are what JSON can say. Above, the platform saves and reads; nothing here knows what a process
-does. Below: the statements.
+The values in the records are what JSON can say. The row of a conversation is changed before its messages, so that
+programs that write the same one come one after the other. Above, the platform saves and reads; nothing here knows what
+a process does. Below: the statements.
 """
 
 import json
@@ -20,20 +21,25 @@ from typing import Final, NamedTuple, Self
 from goalport.base.caller import Caller
 from goalport.base.errors import LeaseHeld, LeaseLost, StoreError
 from goalport.store import statements as the
-from goalport.store.database_conversations import DatabaseConversations
 from goalport.store.operations import Database, ObservedDatabase, Operation, Values, deletes, reads, writes
 from goalport.store.records import (
+    ConversationRecord,
     ConversationStore,
     EventRecord,
     Lease,
     Message,
+    MessageRecord,
     ProcessRecord,
     Runner,
     StoredProcess,
+    searchable,
+    words_of,
 )
 from goalport.store.rows import (
     ProcessRows,
     Row,
+    caller_in,
+    caller_row,
     comparable_text,
     event_records,
     json_text,
@@ -41,7 +47,116 @@ from goalport.store.rows import (
     process_record,
     rows_of,
     stored_processes,
+    time_of,
 )
+
+_TEXTS: Final = ("name", "text", "value")
+
+
+class DatabaseConversations:
+    """Keeps conversations in a database, which other programs may use too; see `ConversationStore`."""
+
+    def __init__(self, database: ObservedDatabase) -> None:
+        self.database = database
+
+    async def save(
+        self, conversation: ConversationRecord, messages: Sequence[MessageRecord] = (), /
+    ) -> ConversationRecord | None:
+        # People write titles, names and messages, and not every database takes each character as plain text.
+        row = {
+            **conversation._asdict(),
+            **caller_row(conversation.caller),
+            "updated_at": microseconds(conversation.updated_at),
+            "created_at": microseconds(conversation.created_at),
+            "title": json_text(conversation.title),
+            "searchable": searchable(conversation.title),
+            "known": conversation.version,
+        }
+        added = [
+            {
+                **each._asdict(),
+                **{name: json_text(getattr(each, name)) for name in _TEXTS},
+                "at": microseconds(each.at),
+                "searchable": searchable(each.text),
+            }
+            for each in messages
+        ]
+        return await self.database.write(partial(self._save, conversation, row, added))
+
+    def _save(
+        self, record: ConversationRecord, row: Values, messages: Sequence[Mapping[str, object]]
+    ) -> Operation[ConversationRecord | None]:
+        rows = yield (the.CONVERSATION_CHANGED if record.version else the.CONVERSATION_ADDED), row
+        if not rows:
+            return None
+        if messages:
+            yield the.CONVERSATION_MESSAGE_ADDED, [{**each, "conversation": rows[0]["number"]} for each in messages]
+        return record._replace(version=record.version + 1)
+
+    @reads
+    def find(self, conversation_id: str, /) -> Operation[ConversationRecord | None]:
+        rows = yield the.CONVERSATION, {"id": conversation_id}
+        return _conversation(rows[0]) if rows else None
+
+    @reads
+    def messages(self, conversation_id: str, /) -> Operation[Sequence[MessageRecord]]:
+        rows = yield the.CONVERSATION_MESSAGES, {"id": conversation_id}
+        return [
+            MessageRecord(
+                **{name: row[name] for name in ("id", "parent", "role", "number")},
+                **{name: json.loads(row[name]) for name in _TEXTS},
+                at=time_of(row["at"]),
+            )
+            for row in rows
+        ]
+
+    async def list(
+        self,
+        *,
+        caller: Caller | None = None,
+        chatbot: str = "",
+        search: str = "",
+        after: str = "",
+        limit: int = 50,
+    ) -> Sequence[ConversationRecord]:
+        chosen: dict[str, object] = {}
+        if caller is not None:
+            chosen |= {"caller_id": caller.id, "caller_issuer": caller.issuer}
+        if words := words_of(search):
+            chosen["word_list"] = json.dumps(words)
+        chosen |= {name: value for name, value in (("chatbot", chatbot), ("after", after)) if value}
+        return await self._list({**chosen, "limit": limit})
+
+    @reads
+    def _list(self, chosen: Mapping[str, object]) -> Operation[Sequence[ConversationRecord]]:
+        """Conversations, the one that was updated last first."""
+        rows = yield the.conversations(chosen), chosen
+        return [_conversation(each) for each in rows]
+
+    @reads
+    def processes(self, conversation_id: str, /) -> Operation[Sequence[str]]:
+        rows = yield the.CONVERSATION, {"id": conversation_id}
+        known = [each for row in rows for each in (*row["earlier_processes"].split(), row["process"]) if each]
+        return [*reversed(dict.fromkeys(reversed(known)))]
+
+    @deletes
+    def delete(self, conversation_id: str, /) -> Operation[bool]:
+        rows = yield the.CONVERSATION_DELETED, {"id": conversation_id}
+        for each in rows:
+            yield the.CONVERSATION_MESSAGES_DELETED, {"conversation": each["number"]}
+        return bool(rows)
+
+
+def _conversation(row: Row) -> ConversationRecord:
+    return ConversationRecord(
+        **{each: row[each] for each in ("id", "chatbot", "head", "process", "context_id", "version")},
+        caller=caller_in(row),
+        title=json.loads(row["title"]),
+        finished=bool(row["finished"]),
+        created_at=time_of(row["created_at"]),
+        updated_at=time_of(row["updated_at"]),
+    )
+
 
 _BATCH: Final = 200
 """How many families are dropped in one transaction."""

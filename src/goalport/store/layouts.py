@@ -28,8 +28,7 @@ from goalport.agents.domain import SomeOf
 from goalport.agents.domain.signature import part_names
 from goalport.base.errors import Unreadable, Unstorable
 from goalport.base.words import validation_problems
-from goalport.store.standard_types import Json
-from goalport.store.type_names import TypeNames, persistent_mark
+from goalport.store.type_names import Json, TypeNames, persistent_mark
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)

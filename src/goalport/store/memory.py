@@ -107,7 +107,7 @@ class InMemoryProcessStore(ProcessStore):
             if root not in [each.process.id for each in changes]:
                 raise ValueError(f"Expected the record of process {root!r}, the first of its family.")
             family = _Family(root)
-        self._free(family)
+        self._hold(family)
         family.version += 1
         for each in changes:
             known = family.members.get(each.process.id)
@@ -125,7 +125,7 @@ class InMemoryProcessStore(ProcessStore):
         family = self._family_of.get(process_id)
         if family is None:
             return None
-        self._free(family)
+        self._hold(family)
         return Lease(family.root, _TOKEN, family.version)
 
     async def release(self, lease: Lease, /) -> None:
@@ -235,23 +235,22 @@ class InMemoryProcessStore(ProcessStore):
         family = self._family_of.get(root)
         return family if family is not None and family.root == root else None
 
-    def _free(self, family: _Family) -> None:
+    def _hold(self, family: _Family) -> None:
         """Keep a family as long as something runs it."""
         family.held = True
         for each in (*self._ended.values(), self._waiting):
             each.pop(family.root, None)
 
     def _release(self, family: _Family) -> None:
-        family.held = False
-        if all(each.process.ended for each in family.members.values()):
-            self._ended[family.record.long][family.root] = time.monotonic()
-            self._make_room(long=family.record.long)
-        elif family.record.status == "waiting":
-            self._waiting[family.root] = None
-
-    def _make_room(self, *, long: bool) -> None:
         """Drop the families that ended first, as far as there are more than the window and nobody watches them."""
+        family.held = False
+        long = family.record.long
+        if not all(each.process.ended for each in family.members.values()):
+            if family.record.status == "waiting":
+                self._waiting[family.root] = None
+            return
         ended, old = self._ended[long], time.monotonic() - self._seconds if long else math.inf
+        ended[family.root] = time.monotonic()
         most = self._window * (_TIMES if long else 1)
         over = islice(enumerate(ended.items(), most - len(ended)), max(len(ended) - self._window, 0))
         for _, (root, _) in list(takewhile(lambda each: each[0] < 0 or each[1][1] <= old, over)):
@@ -259,7 +258,7 @@ class InMemoryProcessStore(ProcessStore):
                 self._drop(self._family_of[root])
 
     def _drop(self, family: _Family) -> None:
-        self._free(family)
+        self._hold(family)
         for each in family.members:
             del self._family_of[each]
 
@@ -351,8 +350,7 @@ class _Conversation:
         """Whether each word is in the title or in a message."""
         missing = set(words)
         for text in (self.record.title, *(each.text for each in self.messages.values())) if words else ():
-            found = searchable(text)
-            missing = {each for each in missing if each not in found}
+            missing -= {each for each in missing if each in searchable(text)}
         return not missing
 
 

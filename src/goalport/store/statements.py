@@ -55,12 +55,12 @@ JSON. `place` says where a text begins in another, from 1; 0: it is not in it. `
 """
 
 
-def listed(*columns: str, of: str = "") -> str:
+def _listed(*columns: str, of: str = "") -> str:
     """The names of columns as a statement lists them; `of`: the table that they are of."""
     return ", ".join(f"{of}.{each}" if of else each for each in columns)
 
 
-def values(*columns: str) -> str:
+def _values(*columns: str) -> str:
     """The values of columns, by their names."""
     return ", ".join(f":{each}" for each in columns)
 
@@ -68,8 +68,8 @@ def values(*columns: str) -> str:
 def _upsert(table: str, columns: tuple[str, ...], keys: int = 2) -> str:
     """Adds a row, or changes the one that has its key: the first of the columns."""
     changed = ", ".join(f"{each} = excluded.{each}" for each in columns[keys:])
-    added = f"INSERT INTO {table} ({listed(*columns)}) VALUES ({values(*columns)})"
-    return f"{added} ON CONFLICT ({listed(*columns[:keys])}) DO UPDATE SET {changed}"
+    added = f"INSERT INTO {table} ({_listed(*columns)}) VALUES ({_values(*columns)})"
+    return f"{added} ON CONFLICT ({_listed(*columns[:keys])}) DO UPDATE SET {changed}"
 
 
 # Saving. The lease of a family stands in the row of its root.
@@ -95,7 +95,7 @@ _CHANGED: Final = {
 _ALL: Final = ", ".join(_CHANGED.values())
 _REST: Final = ", ".join(change for each, change in _CHANGED.items() if each not in _INDEXED)
 _UNCHANGED: Final = " AND ".join(f"{each} {{same}} :{each}" for each in _INDEXED)
-_ADDED: Final = f"INSERT INTO process ({listed(*_PROCESS[1:])}) VALUES ({listed(*_NEW)}) ON CONFLICT (id)"
+_ADDED: Final = f"INSERT INTO process ({_listed(*_PROCESS[1:])}) VALUES ({_listed(*_NEW)}) ON CONFLICT (id)"
 MADE: Final = f"{_ADDED} DO NOTHING RETURNING number"
 """Adds the root of a new family with its lease; gives its number, or no row if it is there already."""
 MEMBER: Final = f"{_ADDED} DO UPDATE SET {_ALL} RETURNING number"
@@ -235,11 +235,11 @@ MEMBER_DROPPED: Final = (
 MESSAGES_DROPPED: Final = "DELETE FROM message WHERE process IN (SELECT id FROM process WHERE root = :root)"
 
 # Reading.
-FIND: Final = f"SELECT {listed(*_PROCESS)} FROM process WHERE id = :id"
+FIND: Final = f"SELECT {_listed(*_PROCESS)} FROM process WHERE id = :id"
 ROOT: Final = "SELECT root FROM process WHERE id = :id"
-FAMILY: Final = f"SELECT {listed(*_PROCESS)} FROM process WHERE root = :root ORDER BY number"
+FAMILY: Final = f"SELECT {_listed(*_PROCESS)} FROM process WHERE root = :root ORDER BY number"
 PARTS_OF_FAMILY: Final = {
-    table: f"SELECT {listed(*columns, of=table)} FROM {table} JOIN process ON process.number = {table}.process"
+    table: f"SELECT {_listed(*columns, of=table)} FROM {table} JOIN process ON process.number = {table}.process"
     f" WHERE process.root = :root ORDER BY {table}.process, {table}.{columns[1]}"
     for table, columns in _PARTS.items()
 }
@@ -269,7 +269,7 @@ def listing(wanted: Collection[str], *, newest_first: bool) -> str:
     chosen = [text.format(order="<" if newest_first else ">") for each, text in _CHOICES.items() if each in wanted]
     where, order = f"WHERE {' AND '.join(chosen)}" if chosen else "", "DESC" if newest_first else "ASC"
     limit = "LIMIT :limit" if "limit" in wanted else ""
-    return f"SELECT {listed(*_SHORT)} FROM process {where} ORDER BY number {order} {limit}"
+    return f"SELECT {_listed(*_SHORT)} FROM process {where} ORDER BY number {order} {limit}"
 
 
 # What the processes of a caller have cost. A caller may have a hundred thousand processes that ended before. Those
@@ -298,3 +298,57 @@ COSTS_KEPT: Final = """
     WHERE root = :root AND {spent_at} >= :since_text AND {cost} > 0
 """
 """Keeps what a family has cost lately that is going to be dropped."""
+
+# Conversations.
+_CONVERSATION_GIVEN: Final = (
+    *("chatbot", "caller_id", "caller_issuer", "updated_at", "created_at", "finished", "head", "process"),
+    *("context_id", "caller_scopes", "caller_claims", "title", "searchable"),
+)
+_CONVERSATION: Final = ("id", "version", "earlier_processes", *_CONVERSATION_GIVEN)
+CONVERSATION_ADDED: Final = f"""
+    INSERT INTO conversation ({_listed(*_CONVERSATION)}) VALUES (:id, 1, '', {_values(*_CONVERSATION_GIVEN)})
+    ON CONFLICT (id) DO NOTHING RETURNING number
+"""
+"""Adds a conversation; gives its number, or no row if there is one of its id."""
+CONVERSATION_CHANGED: Final = f"""
+    UPDATE conversation SET {", ".join(f"{each} = :{each}" for each in _CONVERSATION_GIVEN)}, version = version + 1,
+        earlier_processes = earlier_processes || CASE WHEN process = :process THEN '' ELSE ' ' || process END
+    WHERE id = :id AND version = :known RETURNING number
+"""
+"""Changes a conversation that has the `known` version; gives its number, or no row."""
+CONVERSATION: Final = f"SELECT number, {_listed(*_CONVERSATION)} FROM conversation WHERE id = :id"
+CONVERSATION_DELETED: Final = "DELETE FROM conversation WHERE id = :id RETURNING number"
+_CONVERSATION_MESSAGE: Final = ("id", "parent", "role", "at", "name", "text", "value")
+CONVERSATION_MESSAGE_ADDED: Final = f"""
+    INSERT INTO conversation_message (conversation, number, searchable, {_listed(*_CONVERSATION_MESSAGE)}) VALUES (
+        :conversation,
+        (SELECT coalesce(max(number), 0) + 1 FROM conversation_message WHERE conversation = :conversation),
+        :searchable, {_values(*_CONVERSATION_MESSAGE)}
+    ) ON CONFLICT (conversation, id) DO NOTHING
+"""
+"""Adds a message behind the others, unless the conversation has one of its id."""
+CONVERSATION_MESSAGES: Final = f"""
+    SELECT message.number, {_listed(*_CONVERSATION_MESSAGE, of="message")}
+    FROM conversation_message AS message JOIN conversation ON conversation.number = message.conversation
+    WHERE conversation.id = :id ORDER BY message.number
+"""
+CONVERSATION_MESSAGES_DELETED: Final = "DELETE FROM conversation_message WHERE conversation = :conversation"
+_CONVERSATION_CHOICES: Final = {
+    "caller_id": "caller_id = :caller_id AND caller_issuer = :caller_issuer",
+    "chatbot": "chatbot = :chatbot",
+    # There is no word that is neither in the title nor in a message.
+    "word_list": """NOT EXISTS (
+        SELECT 1 FROM {texts}(:word_list) AS word WHERE {place}(searchable, word.value) = 0 AND NOT EXISTS (
+            SELECT * FROM conversation_message AS message
+            WHERE message.conversation = conversation.number AND {place}(message.searchable, word.value) > 0
+        )
+    )""",
+    "after": "(updated_at, number) < (SELECT updated_at, number FROM conversation WHERE id = :after)",
+}
+
+
+def conversations(wanted: Collection[str]) -> str:
+    """The conversations, the one that was updated last first; `wanted` are the parameters that choose."""
+    where = " AND ".join(text for each, text in _CONVERSATION_CHOICES.items() if each in wanted) or "TRUE"
+    found = f"SELECT {_listed(*_CONVERSATION)} FROM conversation WHERE {where}"
+    return f"{found} ORDER BY updated_at DESC, number DESC LIMIT :limit"

@@ -7,7 +7,7 @@ import pytest
 
 from goalport.base.errors import UnreadableDocument
 from goalport.knowledge.documents import DocumentReader, ReadingLimits
-from goalport.knowledge.documents.conversion import Conversion
+from goalport.knowledge.documents.reader import Conversion
 from tests.rooms.documents.files import docx, pdf
 
 PDF = "application/pdf"

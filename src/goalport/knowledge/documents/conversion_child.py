@@ -1,6 +1,6 @@
 """The program of the child process in which a library makes Markdown of PDF, office and e-book files.
 
-`conversion.py` starts it as a script for each file, with the limits as its argument. It reads `document` in its folder
+`reader.py` starts it as a script for each file, with the limits as its argument. It reads `document` in its folder
 and writes `answer.json` there. Nothing of goalport is imported here.
 """
 

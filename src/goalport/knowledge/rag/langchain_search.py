@@ -8,7 +8,7 @@ import json
 import logging
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final, Protocol, TypeVar, assert_never, cast
 from uuid import NAMESPACE_URL, uuid5
@@ -36,6 +36,7 @@ T = TypeVar("T", bound=ContentElement)
 _log = logging.getLogger(__name__)
 _PLACE: Final = "goalport"
 """The key of metadata under which the place of a chunk is kept, as JSON."""
+_PLACES: Final = ("id", "urtext", "parent_id", "root_id", "path", "number", "start", "end")
 _HOW: Final = {Equal: "eq", AtLeast: "gte", AtMost: "lte"}
 _COMPARED: Final[Mapping[type, Callable[[Any, Any], bool]]] = {
     Equal: operator.eq,
@@ -79,7 +80,12 @@ class LangChainVectorSearch:
 
         Metadata that are no text, number or truth are left out, since few stores take them.
         """
-        metadatas = [_metadata(each) | dict(metadata or {}) for each in chunks]
+        metadatas: list[dict[str, Any]] = []
+        for each in chunks:
+            kept = {key: value for key, value in each.metadata.items() if isinstance(value, str | int | float)}
+            place = json.dumps({name: getattr(each, name) for name in _PLACES})
+            where = {"source": each.uri, "title": " > ".join(each.path), _PLACE: place}
+            metadatas.append(kept | where | dict(metadata or {}))
         ids = [str(uuid5(NAMESPACE_URL, each.id)) for each in chunks]
         await self._store.aadd_texts([each.text for each in chunks], metadatas, ids=ids)
 
@@ -88,11 +94,18 @@ class LangChainVectorSearch:
     ) -> Sequence[SimilarityResult[T]]:
         filters = (request.filter, self._readable(request.caller))
         wanted = AllOf(tuple(each for each in filters if each is not None))
-        conjuncts = list(_conjuncts(wanted))
+        waiting, conjuncts = list[Filter]([wanted]), list[Filter]()
+        while waiting:
+            part = waiting.pop(0)
+            if isinstance(part, AllOf):
+                waiting[:0] = part.filters
+            else:
+                conjuncts.append(part)
         if not issubclass(Chunk, kind) or any(isinstance(each, OneOf) and not each.values for each in conjuncts):
             return ()  # as for a caller without any scope
         said = [each for each in map(_comparison, conjuncts) if each is not None]
-        arguments = self._translate(_joined(AllOf, said)) if self._translate and said else dict[str, Any]()
+        whole = said[0] if len(said) == 1 else AllOf(tuple(said))
+        arguments = self._translate(whole) if self._translate and said else dict[str, Any]()
         count = request.top_k
         while True:
             found = await self._search(request.query, count, **arguments)
@@ -135,18 +148,6 @@ def _said(wanted: Filter, both: str, either: str, compared: Callable[[str, str, 
             raise TypeError(f"Expected comparisons, and what joins them, but came {wanted!r}.")
 
 
-def _conjuncts(wanted: Filter) -> Iterator[Filter]:
-    if isinstance(wanted, AllOf):
-        for each in wanted.filters:
-            yield from _conjuncts(each)
-    else:
-        yield wanted
-
-
-def _joined(kind: type[AllOf | AnyOf], filters: Sequence[Filter]) -> Filter:
-    return filters[0] if len(filters) == 1 else kind(tuple(filters))
-
-
 def _comparison(wanted: Filter) -> Filter | None:
     """A filter in the simplest words; None where stores differ, as on missing keys, dots in keys, or parts of texts."""
     match wanted:
@@ -155,8 +156,8 @@ def _comparison(wanted: Filter) -> Filter | None:
         case OneOf(key, values):
             return _comparison(AnyOf(tuple(Equal(key, each) for each in values)))
         case AnyOf(filters) if filters:
-            said = [each for each in map(_comparison, filters) if each is not None]
-            return _joined(AnyOf, said) if len(said) == len(filters) else None
+            known = [each for each in map(_comparison, filters) if each is not None]
+            return None if len(known) != len(filters) else known[0] if len(known) == 1 else AnyOf(tuple(known))
         case _:
             return None
 
@@ -183,13 +184,6 @@ def _fits(wanted: Filter, chunk: Chunk) -> bool:
             return not _fits(inner, chunk)
         case _:
             assert_never(wanted)
-
-
-def _metadata(chunk: Chunk) -> dict[str, Any]:
-    kept = {key: value for key, value in chunk.metadata.items() if isinstance(value, str | int | float)}
-    names = ("id", "urtext", "parent_id", "root_id", "path", "number", "start", "end")
-    place = json.dumps({name: getattr(chunk, name) for name in names})
-    return {**kept, "source": chunk.uri, "title": " > ".join(chunk.path), _PLACE: place}
 
 
 def _chunk(text: Any) -> Chunk:

@@ -193,22 +193,19 @@ def _terms(token: re.Match[str], *, loose: bool) -> list[Node]:
         stems = [words[-1][:-cut] for cut in (1, 2, 3) if len(words[-1]) - cut >= _SHORTEST_STEM]
         made[-1] = Group(optional=(Term((words[-1],), prefix=True), *(Term((each,)) for each in stems)))
     elif token["fuzzy"] and made and len(words[-1]) in _FUZZY:
-        made[-1] = Term((words[-1],), spellings=_spellings(words[-1].lower()))
+        # All words with one letter more, less, replaced, or swapped with the next one.
+        word = words[-1].lower()
+        cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+        swapped = [start + end[1] + end[0] + end[2:] for start, end in cuts if len(end) > 1]
+        less = [start + end[1:] for start, end in cuts if end]
+        letters = sorted({*"abcdefghijklmnopqrstuvwxyz", *word})
+        other = [start + each + end[skip:] for start, end in cuts for skip in (0, 1) for each in letters]
+        made[-1] = Term((words[-1],), spellings=tuple(dict.fromkeys([*swapped, *less, *other])))
     elif not loose and len(words) > 1 and not token["near"]:
         return [Term(tuple(words))]  # so that `-semi-detached` does not prohibit "semi"
     if token["near"]:
         return [Group(required=tuple(made))] if made else []
     return [part for each in made for part in (_pairs(each) if loose else [each])]
-
-
-def _spellings(word: str) -> tuple[str, ...]:
-    """All words with one letter more, less, replaced, or swapped with the next one."""
-    cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
-    letters = sorted({*"abcdefghijklmnopqrstuvwxyz", *word})
-    swapped = [start + end[1] + end[0] + end[2:] for start, end in cuts if len(end) > 1]
-    less = [start + end[1:] for start, end in cuts if end]
-    other = [start + each + end[skip:] for start, end in cuts for skip in (0, 1) for each in letters]
-    return tuple(dict.fromkeys([*swapped, *less, *other]))
 
 
 def _pairs(node: Node) -> Iterator[Node]:
