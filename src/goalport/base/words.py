@@ -90,7 +90,13 @@ def type_name(kind: object) -> str:
 
     A NewType and an alias are called by their own names.
     """
-    origin, arguments = _taken_apart(kind)
+    if isinstance(kind, type) and not isinstance(kind, types.GenericAlias):
+        # Pydantic makes a class of each generic model with arguments.
+        made = cast("Mapping[str, Any]", vars(kind).get("__pydantic_generic_metadata__") or {})
+        origin, arguments = made.get("origin"), made.get("args", ())
+    else:
+        # `get_origin` of an `Annotated` returns the origin of the annotated type.
+        origin, arguments = (Annotated if hasattr(kind, "__metadata__") else get_origin(kind)), get_args(kind)
     if origin is None:
         return _bare_name(kind)
     if origin in (Union, types.UnionType):
@@ -169,15 +175,6 @@ def listed(names: Iterable[str], most: int = _MOST_LISTED) -> str:
     every = list(names)
     more = f" and {len(every) - most} more" if len(every) > most else ""
     return f"{', '.join(every[:most])}{more}"
-
-
-def _taken_apart(kind: object) -> tuple[Any, tuple[Any, ...]]:
-    """The origin and the arguments of a generic type; the origin is None for others. Pydantic makes a class of each."""
-    if isinstance(kind, type) and not isinstance(kind, types.GenericAlias):
-        made = cast("Mapping[str, Any]", vars(kind).get("__pydantic_generic_metadata__") or {})
-        return made.get("origin"), made.get("args", ())
-    # `get_origin` of an `Annotated` returns the origin of the annotated type.
-    return (Annotated if hasattr(kind, "__metadata__") else get_origin(kind)), get_args(kind)
 
 
 def _bare_name(kind: object) -> str:

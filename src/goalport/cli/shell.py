@@ -74,9 +74,11 @@ def shell(*, workspace: WorkspaceFolder = Path()) -> int:
     with contextlib.chdir(workspace_root(workspace)):
         loaded = open_with_warnings(Path())
         warn_without_agents(loaded)
-        with asyncio.Runner() as runner:
-            kept = KeptWorkspace(runner, lambda others: ShellProcesses(kept, others), loaded)
-            token = SHELL.set(kept)
+        runner = asyncio.Runner()
+        kept = KeptWorkspace(runner, lambda others: ShellProcesses(kept, others), loaded)
+        # Set before the runner begins, which keeps a copy of the context for all that it runs.
+        token = SHELL.set(kept)
+        with runner:
             try:
                 opened = Shell(kept)
                 if sys.stdin.isatty():
@@ -88,8 +90,8 @@ def shell(*, workspace: WorkspaceFolder = Path()) -> int:
                         break
                 return code
             finally:
-                SHELL.reset(token)
                 kept.close()
+                SHELL.reset(token)
 
 
 def _typed(shell: "Shell") -> int:

@@ -102,3 +102,16 @@ def test_a_workspace_that_stores_nothing_says_so(
     assert not [*tmp_path.rglob("*.db")]
     monkeypatch.setenv("GOALPORT_STORE", "memory")
     assert "Nothing is stored here" in goalport("conversations", "list", "--workspace", str(tmp_path)).err
+
+
+def test_a_shell_whose_workspace_stores_nothing_has_its_own_conversations(
+    goalport: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOALPORT_STORE", "memory")
+    typed = "chat -c third --new -m 'A lost letter'\nconversations list\nconversations show third\n"
+
+    ran = goalport("shell", "--workspace", str(place), stdin=typed)
+
+    assert "third\t" in ran.out
+    assert "first\t" not in ran.out
+    assert "A lost letter" in ran.out

@@ -124,20 +124,27 @@ def _read(kind: type[K], options: Mapping[str, Any]) -> K:
 
 def _problems(error: ValidationError, kind: type[Sources], options: Mapping[str, Any]) -> str:
     """One line per invalid setting. The value is shown, unless it is or may contain a secret."""
-    lines: list[str] = []
+    lines, sources = list[str](), _sources(kind, options)
     for each in error.errors(include_url=False, include_context=False):
         whole = tuple(map(str, each["loc"]))
         path = whole if kind is not Settings or whole[0] in _TABLES else whole[:1]
-        reason = validation_reason(each["msg"])
-        hidden = _is_secret(path) if kind is Settings else _may_be_secret(path, kind, each["input"])
-        came = "" if hidden else hide(f"; came {each['input']!r}")
+        reason, value, hints = validation_reason(each["msg"]), each["input"], list(_hints_at(path, kind))
+        if kind is Settings:
+            hidden = _is_secret(path)
+        else:  # of a declared table: what has parts, or may be a secret by its type
+            may_have_parts = not isinstance(value, str | int | float) or any(_tables_in(hints[-1]))
+            hidden = may_have_parts or "Secret" in str(hints)
+        came = "" if hidden else hide(f"; came {value!r}")
         problem = f"{'.'.join(path)} {reason}{came}"
         if each["type"] == "missing":
             problem = f"{'.'.join(path)} should be set"
         if each["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
-            offered = offer_settings(path[-1], _names_at(path, kind))
+            # The table that the path leads to; keys and indexes of items in the path are skipped.
+            table = next((table for hint in reversed(hints) for table in _tables_in(hint)), kind)
+            offered = offer_settings(path[-1], tuple(_hints_of(table)))
             problem = f"there is no setting {path[-1]!r} in [{'.'.join(path[:-1])}]. {offered}"
-        lines.append(f"{_origin(path, kind, options)}: {problem}")
+        origin = "option" if path[0] in options else _source(path, sources) or place_in(sources[-1][0], path)
+        lines.append(f"{origin}: {problem}")
     return "\n".join(dict.fromkeys(lines))
 
 
@@ -154,19 +161,6 @@ def _is_secret(path: tuple[str, ...]) -> bool:
     if path[0] != "models" or path[1:2] in _KEYLESS:
         return path[0] in {"state_keys", "store"} or path in {("documents",), ("documents", "store")}
     return len(path) < _LEAF or path[-1] in {"api_key", "base_url"}
-
-
-def _may_be_secret(path: Iterable[str], kind: type, value: object) -> bool:
-    """Whether a value of a declared table is not to be shown: it, or what should be there, has parts or is a secret."""
-    hints = list(_hints_at(path, kind))
-    return not isinstance(value, str | int | float) or "Secret" in str(hints) or any(_tables_in(hints[-1]))
-
-
-def _names_at(path: Iterable[str], kind: type) -> tuple[str, ...]:
-    """The fields of the table that a path leads to; keys and indexes of items in the path are skipped."""
-    for each in _hints_at(path, kind):
-        kind = next(_tables_in(each), kind)
-    return tuple(_hints_of(kind))
 
 
 def _hints_at(path: Iterable[str], kind: type) -> Iterator[object]:
@@ -189,12 +183,6 @@ def _tables_in(hint: object) -> Iterator[type]:
         yield hint
     for each in get_args(hint):
         yield from _tables_in(each)
-
-
-def _origin(path: tuple[str, ...], kind: type[Sources], options: Mapping[str, Any]) -> str:
-    """The source of a setting's value, as the user would look for it."""
-    sources = _sources(kind, options)
-    return "option" if path[0] in options else _source(path, sources) or place_in(sources[-1][0], path)
 
 
 def _sources(kind: type[Sources], options: Mapping[str, Any]) -> Sequence[tuple[Path, Mapping[str, object]]]:
