@@ -39,6 +39,7 @@ class Agent(AgentExecutor):
 
     card: AgentCard = field(default_factory=AgentCard)
     sent: list[Message] = field(default_factory=list[Message])
+    cards_read: int = 0
     headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     cancelled: anyio.Event = field(default_factory=anyio.Event)
     begun: anyio.Event = field(default_factory=anyio.Event)
@@ -121,6 +122,7 @@ async def agent_served(
     async def noting(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             agent.headers.append(dict(Headers(scope=scope)))
+            agent.cards_read += scope["path"].endswith("agent-card.json")
         await app(scope, receive, send)
 
     async with serving(noting) as server:

@@ -28,11 +28,14 @@ from goalport import (
 from goalport.base.errors import DeclarationError, ToolError
 from goalport.base.events import Event, ProgressUpdated
 from goalport.runtime.process import Completed, ProcessStatus
+from goalport.server.auth import Authentication
+from goalport.server.auth.keys import new_key
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import ToolResult
 from goalport.tools.upstream import GroupConfig, ServerConfig, read_config
 from goalport.tools.upstream.active_calls import call_hooks
 from goalport.tools.upstream.upstream_server import ServerState
+from goalport.workspace.settings import load_settings
 from tests.listening import listening
 from tests.rooms.a2a.other_agents import other_agent
 from tests.rooms.upstream.agent_server import agent_served
@@ -220,6 +223,7 @@ async def test_an_action_calls_an_agent_and_has_a_typed_result() -> None:
         with pytest.raises(ToolError, match=r"The agent 'painter' gave no list\[int\]"):
             await echo.ask("hi", list[int])
         assert [each.metadata["skill"] for each in agent.sent] == ["echo", "echo", "fail", "echo"]
+        assert agent.cards_read == 2
 
 
 async def test_an_agent_whose_address_is_none_or_that_is_away_is_told_of() -> None:
@@ -300,6 +304,16 @@ async def test_a_process_that_is_killed_ends_the_task_also_while_it_waits_for_a_
             process.kill()
             with anyio.fail_after(20):
                 await served.cancelled.wait()
+
+
+async def test_a_caller_that_is_known_gets_the_skills_that_it_may_use_of_another_goalport(tmp_path: Path) -> None:
+    key = new_key("ada", ["goals:write"], None)
+    options: dict[str, Any] = {"auth": {"key_entries": [key.entry.record()]}}
+    authentication = Authentication.of(load_settings(tmp_path, **options))
+    async with other_agent(tmp_path, Painter(), authentication=authentication, **options) as other:
+        headers = {"Authorization": f"Bearer {key.key.get_secret_value()}"}
+        async with connected(painter(str(other.http.base_url), headers=headers)) as servers:
+            assert [each.name for each in servers.server("painter").tools] == ["paint"]
 
 
 class Plan(BaseModel):

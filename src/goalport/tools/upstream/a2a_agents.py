@@ -71,22 +71,27 @@ class AgentConnection(Connection):
     """A connection to an agent. Its transport is a `HttpTransport`."""
 
     _client: Any = None
-    _card: "AgentCard | None" = None
+    card: "AgentCard | None" = None
+    """The card that was read last; one that is there already is not read again when the connection is opened."""
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[Listing]:
         """Read the card. Raises `ConnectionLost` for one that nobody can call the agent by, and what httpx2 raises."""
         assert isinstance(self.transport, HttpTransport)
         async with self.transport.client() as self._http:
-            yield await self.list()
+            if self.card is None:
+                await self.list()
+            else:
+                self._client = self._client_of(self.card)
+            yield self._listing
 
     @property
     def protocol_version(self) -> str:
-        return "" if self._card is None else f"A2A {self._card.supported_interfaces[0].protocol_version}"
+        return "" if self.card is None else f"A2A {self.card.supported_interfaces[0].protocol_version}"
 
     async def list(self) -> Listing:
         self.changed = False
-        card = self._card = await self._read_card()
+        card = self.card = await self._read_card()
         self._client = self._client_of(card)
         if card.capabilities.extended_agent_card and (self._config.headers or self._config.oauth):
             card = await self._extended(card)
@@ -95,7 +100,7 @@ class AgentConnection(Connection):
 
     async def ping(self) -> None:
         """Make sure that the agent is there, by its card; one that has changed is read again."""
-        if await self._read_card() != self._card:
+        if await self._read_card() != self.card:
             self._change()
 
     async def call(self, name: str, arguments: Mapping[str, object], call: Call) -> "CallToolResult":
@@ -517,6 +522,7 @@ class A2aAgent(ToolObject):
             )
         self.name = name or re.sub(r"[^A-Za-z0-9_-]+", "_", host)
         self._skill = skill
+        self._card: AgentCard | None = None
         self._config = ServerConfig(self.name, "a2a", url=url, headers=dict(headers or {}), timeout=timeout)
         register_secrets(self, self._config.all_secrets())
         about = description or f"Ask the agent {self.name}. It may take a while, and ask something meanwhile."
@@ -546,16 +552,23 @@ class A2aAgent(ToolObject):
             raise ToolError(f"The agent {self.name!r} gave no {type_name(kind)}: {problems}") from None
 
     async def _call(self, arguments: Mapping[str, object]) -> ToolResult:
+        # The card is kept from a call that succeeded to the next.
+        known, self._card = self._card, None
         async with AsyncExitStack() as stack:
 
             async def connected() -> Connection:
+                nonlocal known
                 transport = HttpTransport(self._config, lambda: None)
                 connection = AgentConnection(self._config, transport, Wakeup(), None)
+                connection.card = known
                 try:
                     with anyio.fail_after(self._config.connect_timeout):
                         await stack.enter_async_context(connection.opened())
                 except (ConnectionLost, OSError, httpx2.HTTPError) as error:
                     raise ToolError(failure_reason(self._config, error, connection.last_error)) from error
+                known = connection.card
                 return connection
 
-            return await ToolClient(self._config, connected).call(ToolRequest(self._skill, arguments, self.name))
+            result = await ToolClient(self._config, connected).call(ToolRequest(self._skill, arguments, self.name))
+            self._card = known
+            return result
