@@ -9,6 +9,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
+from goalport import A2aAgent
 from goalport.base.observe import REQUEST_ID
 from goalport.base.observe.log_lines import JsonFormatter
 from tests.rooms.llm.asking import call
@@ -18,6 +19,7 @@ from tests.rooms.rest.web import web
 from tests.rooms.serve.served import served
 from tests.rooms.serve.test_call_log import Asker, Greeter
 from tests.rooms.serve.test_upstream import until
+from tests.rooms.upstream.agent_server import agent_served
 from tests.spans import Spans, recorded_spans
 
 HEADER, META = "a" * 32, "b" * 32
@@ -142,3 +144,11 @@ async def test_a_provider_of_models_gets_the_trace_of_the_request(spans: Spans) 
             await server.model().reply(call("Hi"))
         (sent,) = {each["traceparent"] for each in server.headers}
     assert {sent.split("-")[1]} == traces(spans, "mine")
+
+
+async def test_an_agent_gets_the_trace_with_each_request(spans: Spans) -> None:
+    async with agent_served() as (agent, address):
+        with trace.get_tracer("goalport").start_as_current_span("mine"):
+            await A2aAgent(address, skill="echo").ask("hi")
+    assert len(agent.headers) == 3
+    assert {each["traceparent"].split("-")[1] for each in agent.headers} == traces(spans, "mine")
