@@ -153,7 +153,7 @@ class DialogueHere:
 
     async def status(self, question_id: str) -> str:
         """What has become of a question: open, answered, declined, expired or withdrawn."""
-        process = await self._loaded.platform.processes.look_at(self._session.process_id)
+        process = await self._loaded.platform.processes.peek(self._session.process_id)
         return find_question(process, question_id)[1].status
 
     async def follow(self) -> Reply | None:

@@ -366,7 +366,7 @@ async def _process_here(kept: KeptWorkspace, process_id: str) -> tuple[AgentPlat
     """The process of that id that a shell runs, or has run, with its platform; None if it has none of that id."""
     for each in kept.open:
         try:
-            return each.platform, await each.platform.processes.look_at(process_id)
+            return each.platform, await each.platform.processes.peek(process_id)
         except UnknownName:
             continue
     return None

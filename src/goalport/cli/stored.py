@@ -64,7 +64,7 @@ class StoredProcesses:
             runner = await platform.store.runner(process_id)
             stored = next(each for each in family if each.process.id == process_id)
             try:
-                view, unreadable = process_view(await platform.processes.look_at(process_id)), None
+                view, unreadable = process_view(await platform.processes.peek(process_id)), None
             except Unreadable as error:
                 view, unreadable = _without_classes(stored), str(error)
             if events:
@@ -108,7 +108,7 @@ def asked_here(platform: AgentPlatform, process_id: str, question: Question, goe
     answered: AgentProcess
 
     async def status() -> str:
-        return find_question(await platform.processes.look_at(process_id), question.id)[1].status
+        return find_question(await platform.processes.peek(process_id), question.id)[1].status
 
     async def settle(response: object, declined: str) -> str:
         nonlocal answered

@@ -105,12 +105,22 @@ class DbosEngine:
             await _in_thread(self._destroy, 1 if len(running) > 1 else 0)
 
     def _launch(self, drive: Drive, loop: asyncio.AbstractEventLoop) -> None:
+        import psycopg
         from dbos import DBOS
         from sqlalchemy import create_engine
 
+        def connect() -> Any:
+            prepare = None if self._pooler else 5
+            return psycopg.connect(self._address.url, connect_timeout=10, prepare_threshold=prepare)
+
+        async def deliver(process_id: str) -> None:
+            # Not in the context of the workflow: nothing that the process does is a step of it.
+            delivered = Context().run(asyncio.run_coroutine_threadsafe, self._deliver(drive, process_id), loop)
+            await asyncio.wrap_future(delivered)
+
         # The address as PostgreSQL's own library reads it, which knows several hosts. DBOS would also make a database.
         self._database = create_engine(
-            "postgresql+psycopg://", creator=self._connect, pool_size=_CONNECTIONS, max_overflow=0, pool_pre_ping=True
+            "postgresql+psycopg://", creator=connect, pool_size=_CONNECTIONS, max_overflow=0, pool_pre_ping=True
         )
         logger = logging.getLogger("dbos")
         if not logger.handlers:  # so that DBOS adds none of its own, and what it says goes where all goes
@@ -132,24 +142,10 @@ class DbosEngine:
             )
         with ExitStack() as undone:
             undone.callback(self._destroy, 0)
-            DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=None)(self._workflow(drive, loop))
+            DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=None)(deliver)
             DBOS.launch()
             DBOS.register_queue(_NAME, polling_interval_sec=_LOOK, on_conflict="always_update", **self._limits)
             undone.pop_all()
-
-    def _connect(self) -> Any:
-        import psycopg
-
-        prepare = None if self._pooler else 5
-        return psycopg.connect(self._address.url, connect_timeout=10, prepare_threshold=prepare)
-
-    def _workflow(self, drive: Drive, loop: asyncio.AbstractEventLoop) -> Callable[[str], Any]:
-        async def deliver(process_id: str) -> None:
-            # Not in the context of the workflow: nothing that the process does is a step of it.
-            delivered = Context().run(asyncio.run_coroutine_threadsafe, self._deliver(drive, process_id), loop)
-            await asyncio.wrap_future(delivered)
-
-        return deliver
 
     def _destroy(self, seconds: int) -> None:
         from dbos import DBOS
@@ -168,9 +164,8 @@ class DbosEngine:
         while True:
             await asyncio.sleep(_TIDY)
             try:
-                for each in await _in_thread(_unended, self._executor):
+                for each in await _in_thread(_tidied, self._executor):
                     self._keep(asyncio.create_task(self._end(drive, each)))
-                await _in_thread(_forget)
             except _failures() as error:
                 _log.warning("The queue of DBOS was not tidied; it is tried again: %s", error)
 
@@ -225,25 +220,21 @@ def _enqueue(process_id: str, version: int) -> None:
             DBOS.cancel_workflow(handle.workflow_id)
 
 
-def _unended(executor: str) -> list[str]:
+def _tidied(executor: str) -> list[str]:
+    """Forget deliveries that ended long ago, and return those that another program has not ended for a while."""
     from dbos import DBOS
 
-    began = (datetime.now(UTC) - _LEFT).isoformat()
-    found = DBOS.list_workflows(
-        name=_WORKFLOW, status="PENDING", dequeued_before=began, limit=_BATCH, load_input=False, load_output=False
+    now = datetime.now(UTC)
+    left, old = (now - _LEFT).isoformat(), (now - _OLD).isoformat()
+    unended = DBOS.list_workflows(
+        name=_WORKFLOW, status="PENDING", dequeued_before=left, limit=_BATCH, load_input=False, load_output=False
     )
-    return [each.workflow_id for each in found if each.executor_id != executor]
-
-
-def _forget() -> None:
-    from dbos import DBOS
-
-    ended = (datetime.now(UTC) - _OLD).isoformat()
-    found = DBOS.list_workflows(
-        name=_WORKFLOW, status=_ENDED, completed_before=ended, limit=_BATCH, load_input=False, load_output=False
+    ended = DBOS.list_workflows(
+        name=_WORKFLOW, status=_ENDED, completed_before=old, limit=_BATCH, load_input=False, load_output=False
     )
-    if found:
-        DBOS.delete_workflows([each.workflow_id for each in found])
+    if ended:
+        DBOS.delete_workflows([each.workflow_id for each in ended])
+    return [each.workflow_id for each in unended if each.executor_id != executor]
 
 
 def _failures() -> tuple[type[Exception], ...]:

@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
@@ -93,9 +93,11 @@ class DeclaredServices:
         for kind, problem in found.failed.items():
             self._add(_Provider(kind, Declaration(kind, ()), problem=problem))
         for each in declarations:
-            self._noting(self._declare, each)
+            with self._noting():
+                self._declare(each)
         for each in self._by_target.values():
-            self._noting(self._follow, each)
+            with self._noting():
+                self._follow(each)
         self.types = frozenset(self._by_type)
         """The types that are injected wherever a parameter has them."""
 
@@ -110,7 +112,7 @@ class DeclaredServices:
         Raises `DeploymentError` if it cannot be made, or if there are several.
         """
         provider = self._provider(kind)
-        return provider and self._made(provider)
+        return None if provider is None else self._made(provider)
 
     def extension(self, declared: Declaration) -> object:
         """What is made when the workspace is loaded: a listener or a guard. Raises `DeploymentError`."""
@@ -156,9 +158,10 @@ class DeclaredServices:
                     _log.warning("%s did not end within %g seconds, and is cancelled.", each.source, patience)
                     each.task.cancel()
 
-    def _noting(self, step: Callable[[Any], None], each: object) -> None:
+    @contextmanager
+    def _noting(self) -> Generator[None]:
         try:
-            step(each)
+            yield
         except GoalportError as error:
             self.problems.append(str(error))
 
@@ -223,8 +226,8 @@ class DeclaredServices:
         return next((each for each in found if each is not None), None)
 
     def _arguments(self, parameters: Parameters) -> dict[str, object]:
-        found = {name: self._object(hint) for name, (hint, _) in parameters.items()}
-        return {name: each for name, each in found.items() if each is not None}
+        found = ((name, self._object(hint)) for name, (hint, _) in parameters.items())
+        return {name: each for name, each in found if each is not None}
 
     def _made(self, provider: _Provider) -> Any:
         if provider.value is None and not provider.late:
@@ -232,6 +235,7 @@ class DeclaredServices:
         return provider.value
 
     def _called(self, provider: _Provider) -> Any:
+        """What a declaration gives, not entered. Raises `DeploymentError`."""
         if provider.problem:
             raise DeploymentError(provider.problem)
         arguments = self._arguments(provider.needs)
@@ -285,15 +289,14 @@ def _failure(provider: _Provider, error: Exception) -> DeploymentError:
 
 async def _entered(stack: AsyncExitStack, target: Callable[..., Any], made: Any) -> object:
     """The object of a service, with what has to be done at its end on the stack."""
-    if not _is_entered(target):
-        return made
     if iscoroutinefunction(target):
         return await made
+    is_class = isinstance(target, type)
     if inspect.isasyncgenfunction(target) or hasattr(target, "__aenter__"):
-        return await stack.enter_async_context(
-            made if isinstance(target, type) else asynccontextmanager(lambda: made)()
-        )
-    return stack.enter_context(made if isinstance(target, type) else contextmanager(lambda: made)())
+        return await stack.enter_async_context(made if is_class else asynccontextmanager(lambda: made)())
+    if _is_entered(target):
+        return stack.enter_context(made if is_class else contextmanager(lambda: made)())
+    return made
 
 
 def _is_entered(target: Callable[..., Any]) -> bool:

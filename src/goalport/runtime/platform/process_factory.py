@@ -138,7 +138,7 @@ class ProcessFactory:
             process.charge(replace(each, process_id=process.id))
         return process
 
-    async def equip(self, process: AgentProcess) -> None:
+    async def prepare_start(self, process: AgentProcess) -> None:
         """Give a process that begins what its context holds; then leave out the actions that cannot help, if it wants.
 
         Raises what the repository of contexts raises.

@@ -215,7 +215,7 @@ class Processes(ProcessPlatform):
     async def find(self, process_id: str) -> AgentProcess:
         """The process of that id. Raises `UnknownName`, and `Unreadable` if today's classes cannot take it."""
         self._replicas.start()
-        found = await self.look_at(process_id)
+        found = await self.peek(process_id)
         for each in found.family:
             if not self._durable and each.status is ProcessStatus.WAITING and each not in self._timed:
                 self._set_timer(each)  # it was made of its records: no timer has run meanwhile
@@ -223,7 +223,7 @@ class Processes(ProcessPlatform):
                     self._expire(each)
         return found
 
-    async def look_at(self, process_id: str) -> AgentProcess:
+    async def peek(self, process_id: str) -> AgentProcess:
         """The process of that id as the store has it now; nothing follows from that. Raises as `find` does."""
         found = await self._repository.find(process_id)
         if found is None:
@@ -419,7 +419,7 @@ class Processes(ProcessPlatform):
         begins = wants_more and process.status is ProcessStatus.NOT_STARTED and not self._repository.is_stored(process)
         try:
             if begins:
-                await self._factory.equip(process)
+                await self._factory.prepare_start(process)
         except Exception as error:
             self._refuse_to_begin(process, error)
             await self._save(process)

@@ -62,7 +62,7 @@ class AgentProcessRepository:
         """The processes that live in the memory of the program."""
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         """The lock under which a family is saved and its lease changes hands, by the id of its root."""
-        self._doubtful: WeakSet[AgentProcess] = WeakSet()
+        self._perhaps_stored: WeakSet[AgentProcess] = WeakSet()
         """The roots that were written for the first time, and of which it is not known whether that was committed."""
         self._leases: dict[str, Lease] = {}
         """The leases of this program, by the id of the root."""
@@ -82,7 +82,7 @@ class AgentProcessRepository:
 
     def may_be_stored(self, process: AgentProcess) -> bool:
         """Whether the store has records of the family of a process, as far as this program knows."""
-        return process.root in self._doubtful or self.is_stored(process.root)
+        return process.root in self._perhaps_stored or self.is_stored(process.root)
 
     def drop(self, process: AgentProcess) -> None:
         """Forget a process that did not begin."""
@@ -119,7 +119,7 @@ class AgentProcessRepository:
                 except StoreError as error:
                     if not error.unknown:
                         raise
-                    self._doubtful.add(root)
+                    self._perhaps_stored.add(root)
                     await retried(process, lambda: self._commit_records(root, process))
         elif self._unsaved.full and process.status is ProcessStatus.NOT_STARTED and process.parent is None:
             await self._unsaved.room_for(process, self.save)
@@ -184,9 +184,14 @@ class AgentProcessRepository:
         """Leave a family that is to run to others; from `wake_at` on it is due. Raises `LeaseLost`."""
         root = process.root
         async with self._lock(root):
-            held = self._leases.get(root.id)
+            held = self._leases.pop(root.id, None)
+
+            async def leave(lease: Lease) -> Lease:
+                events = self.events.unstored(root)
+                return await self.store.save((), lease, wake_at=wake_at, release=True, events=events)
+
             try:
-                lease = held and await retried(process, lambda: self.postpone(held, wake_at))
+                lease = held and await retried(process, lambda: leave(held))
             finally:
                 self._leave(root)
                 process.release()
@@ -408,13 +413,6 @@ class AgentProcessRepository:
         """Leave a family to others that is due and cannot go on here."""
         self._leases.pop(lease.root, None)
         await self.store.release(lease)
-
-    async def postpone(self, lease: Lease, until: datetime) -> Lease:
-        """Give a lease back; nobody looks at the family before a time, unless somebody asks for it."""
-        self._leases.pop(lease.root, None)
-        root = self._known.get(lease.root)
-        events = () if root is None else self.events.unstored(root)
-        return await self.store.save((), lease, wake_at=until, release=True, events=events)
 
     @property
     def watched(self) -> Sequence[AgentProcess]:
