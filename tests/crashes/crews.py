@@ -170,7 +170,7 @@ class Actors(ScriptedModel):
         super().__init__()
         self.effects = effects
 
-    def _next(self, call: ModelCall) -> object:
+    def script(self, call: ModelCall) -> Any:
         turn = sum(isinstance(each, ToolReply) for each in call.messages)
         key = ActionContext.current().key
         self.effects.add("model", f"turn-{turn}", key)
