@@ -142,7 +142,7 @@ async def test_what_a_front_end_told_in_one_conversation_is_not_shared() -> None
     told = FrontEnd(context=(("Who is there", "anna@example.com"),))
     async with AgentPlatform([Learner], models=ScriptedModel([])) as platform:
         session = await platform.chatbots["Learner"].create_session(ANNA, context_id="house")
-        await (await session.begin_turn(UserMessage("red"), beside=[told])).result()
+        await (await session.begin_turn(UserMessage("red"), context=[told])).result()
         saved = await platform.contexts.find("house", ANNA)
         assert saved is not None
         assert list(saved.objects) == [Fact("red")]

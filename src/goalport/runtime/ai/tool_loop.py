@@ -259,8 +259,9 @@ class _Asked:
         if reply.finish == "length":
             _log.warning("The answer of %s for %s was cut off by max_tokens", card.name, interaction)
         self.requests.operation.spend(card.name, usage, monotonic() - self.started)
-        spent = usage.input_tokens, usage.output_tokens, usage.cost
-        note_reply(self.span, spent, model=reply.model, finish=reply.finish, cached_tokens=usage.cache_read_tokens)
+        note_reply(
+            self.span, usage.spent, model=reply.model, finish=reply.finish, cached_tokens=usage.cache_read_tokens
+        )
         said = ((_ROLES[type(each)], each.content) for each in self.call.messages)
         note_contents(self.span, said, reply_text(reply))
         return reply

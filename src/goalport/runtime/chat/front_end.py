@@ -105,7 +105,7 @@ class FrontEnd:
         return json.loads(self.told).get("properties")
 
     @property
-    def called(self) -> frozenset[str]:
+    def tool_names(self) -> frozenset[str]:
         """The names by which a model calls its tools."""
         return frozenset(f"{reference_prefix(self.name)}{each.name}" for each in self.offers)
 
@@ -116,12 +116,12 @@ class FrontEnd:
     def tools(self) -> Sequence[Tool]:
         """The tools of the front end. A call waits until the front end has answered it."""
         return [
-            Tool(each.name, each.description, json.loads(each.schema), partial(_called, each.name), asks_people=True)
+            Tool(each.name, each.description, json.loads(each.schema), partial(_call, each.name), asks_people=True)
             for each in self.offers
         ]
 
 
-async def _called(tool: str, arguments: Mapping[str, object]) -> ToolResult:
+async def _call(tool: str, arguments: Mapping[str, object]) -> ToolResult:
     written = json.dumps(arguments, ensure_ascii=False)
     call = FrontEndCall(f"The front end is to call {tool} with {written}. What is the result?", tool, written)
     try:

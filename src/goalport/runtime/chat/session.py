@@ -269,7 +269,7 @@ class ChatSession:
         message: UserMessage | None = None,
         *,
         events: Sequence[object] = (),
-        beside: Sequence[object] = (),
+        context: Sequence[object] = (),
         earlier: Sequence[Message] = (),
         name: str = "",
         after: str | None = None,
@@ -278,7 +278,7 @@ class ChatSession:
 
         Both are stored by then. While another turn of the conversation runs, this waits for its end. `after` is the id
         of the message that this one follows, empty for none: if that is not the last one, the conversation is forked
-        there. `earlier` was said before the message, elsewhere, and is added without a reaction. `beside` are objects
+        there. `earlier` was said before the message, elsewhere, and is added without a reaction. `context` are objects
         that actions find on the blackboard, to which none reacts. Raises `ConversationEnded`, `BadInput`, and
         `UnknownName` if the conversation was deleted.
         """
@@ -286,18 +286,18 @@ class ChatSession:
         if not said and not events:
             raise BadInput("Expected a message or an event, but came neither.")
         added = [ConversationMessage.of(each, name=name if each is message else "") for each in said]
-        told = [*beside, *([message] if message is not None else []), *events]
-        return await self._begin(told, added, after, reacts=message is not None)
+        objects = [*context, *([message] if message is not None else []), *events]
+        return await self._begin(objects, added, after, reacts=message is not None)
 
-    async def regenerate(self, message_id: str = "", *, beside: Sequence[object] = ()) -> Turn:
+    async def regenerate(self, message_id: str = "", *, context: Sequence[object] = ()) -> Turn:
         """Answer a message of a person again, in another branch: the last one, or that of the id.
 
-        `beside` is as in `begin_turn`. Raises as `begin_turn` does, and `BadInput` if nobody has said it.
+        `context` is as in `begin_turn`. Raises as `begin_turn` does, and `BadInput` if nobody has said it.
         """
         said = [each for each in self.conversation.entries if each.role == "user" and message_id in {"", each.id}]
         if not said:
             raise BadInput("Nobody has said anything yet, so there is nothing to answer again.")
-        return await self._begin([*beside, said[-1].message], [], said[-1].id, reacts=True, again=True)
+        return await self._begin([*context, said[-1].message], [], said[-1].id, reacts=True, again=True)
 
     async def answer(self, question_id: str | None = None, response: object = None, *, declined: str = "") -> Turn:
         """Answer a question, as `AgentPlatform.answer` does, and return the turn that goes on with it.
@@ -343,7 +343,7 @@ class ChatSession:
 
     async def _begin(
         self,
-        told: Sequence[object],
+        objects: Sequence[object],
         added: Sequence[ConversationMessage],
         after: str | None,
         *,
@@ -360,9 +360,9 @@ class ChatSession:
                 turn = Turn(self, process, reacts=reacts)
                 undo.callback(turn.abandon)
                 # The process is to know the front end of this turn: another one than before, the same, or none.
-                now = next((each for each in told if isinstance(each, FrontEnd)), FrontEnd())
+                now = next((each for each in objects if isinstance(each, FrontEnd)), FrontEnd())
                 known = process.blackboard.last(FrontEnd) or FrontEnd()
-                rest = [each for each in told if not isinstance(each, FrontEnd)]
+                rest = [each for each in objects if not isinstance(each, FrontEnd)]
                 await self.platform.tell(process, *([] if now == known else [now]), *rest, caller=self.caller)
             undo.pop_all()
         assert turn is not None

@@ -357,7 +357,7 @@ class Workflow(Generic[R]):
         return next((str(each.origin) for each in steps), "")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SimpleAgentBuilder(Generic[R, I]):
     """The simplest agent, which is one function.
 
@@ -370,11 +370,11 @@ class SimpleAgentBuilder(Generic[R, I]):
     @staticmethod
     def returning(kind: type[T]) -> "SimpleAgentBuilder[T]":
         """Begin a workflow with a result of this type."""
-        return SimpleAgentBuilder[T](kind)
+        return SimpleAgentBuilder(kind)
 
     def consuming(self, kind: type[J]) -> "SimpleAgentBuilder[R, J]":
         """Let the workflow begin with an object of this type; several may be named, one after the other."""
-        return SimpleAgentBuilder[R, J](self.kind, (*self.inputs, kind))
+        return SimpleAgentBuilder(self.kind, (*self.inputs, kind))
 
     @overload
     def running(self, function: Callable[[ActionContext], Given[R]], /) -> Workflow[R]: ...

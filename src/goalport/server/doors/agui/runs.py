@@ -358,8 +358,8 @@ class ChatRun:
         self._chatbot, self.given, self._publisher, self._call = chatbot, given, publisher, call
         self._state = SharedState(given.state)
         front_end = front_end_of(given) if takes_front_end(publisher.platform, chatbot) else None
-        self._beside = () if front_end is None else (front_end,)
-        self._events = RunEvents(self._state, () if front_end is None else front_end.called)
+        self._context = () if front_end is None else (front_end,)
+        self._events = RunEvents(self._state, () if front_end is None else front_end.tool_names)
         self._answered = bool(given.resume)
         self._result: TurnResult | None = None
 
@@ -406,11 +406,11 @@ class ChatRun:
             if self.given.resume:  # the run was admitted as one that only answers
                 await self._publisher.limits.begin(self._call.caller)
             begin = partial(session.begin_turn, new.message, earlier=new.earlier, after=new.after)
-            return await self._begun(partial(begin, beside=self._beside))
+            return await self._begun(partial(begin, context=self._context))
         running = await session.follow()
         if running is not None or new is None or session.questions or self._answered:
             return running
-        return await self._begun(partial(session.regenerate, new.message_id, beside=self._beside))
+        return await self._begun(partial(session.regenerate, new.message_id, context=self._context))
 
     async def _begun(self, begin: Callable[[], Awaitable[Turn]]) -> Turn:
         """A turn, also if whoever asked for it goes away meanwhile: what was said is both stored and told."""
