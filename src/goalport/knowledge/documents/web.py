@@ -1,9 +1,9 @@
-"""Fetching from the web on behalf of documents, pages and archives: bounded, and never from this network by accident.
+"""Fetching from the web, and posting to it: bounded, and never in this network by accident.
 
 The address in a document may lead to a server that only this machine can reach. Therefore every address is resolved and
 checked first, at each redirect anew, and the connection goes to the address that was checked, whatever a name resolves
-to a moment later. Below: errors. Above: `github`, references to pages, and ingestion. httpx2 is imported when it is
-first needed.
+to a moment later. Below: errors. Above: `github`, references to pages, ingestion, and the notifications of A2A. httpx2
+is imported when it is first needed.
 """
 
 import re

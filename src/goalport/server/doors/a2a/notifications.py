@@ -20,7 +20,7 @@ from uuid import uuid4
 
 import anyio
 
-from goalport.base.errors import BadInput, DocumentError, HandedOver, SettingsError, StoreError, Unreadable
+from goalport.base.errors import BadInput, DocumentError, GoalportError, SettingsError, StoreError
 from goalport.base.sealing import ProcessSeals, sealing_keys
 from goalport.knowledge.documents import WebFetcher, WebLimits
 from goalport.server.publish.publisher import Publisher, Task
@@ -250,7 +250,7 @@ class Notifications:
         try:
             async with self._places:
                 await self._tell(key, watch)
-        except (HandedOver, StoreError, Unreadable):  # it works again, or in another version of the program
+        except GoalportError:  # the store is away, this server ends, or another version can read the process
             watch.at = time.time() + _SCAN
         except Exception:
             _log.exception("The notifications of task %s are given up because of a bug", _root(key))
