@@ -29,6 +29,7 @@ _MARKS: Final = re.compile(r"`{3,}|~{3,}")
 _EMPTY_LINES: Final = re.compile(r"\s*\n")
 _LONGEST_CLUSTER: Final = 64
 """Characters that belong together, such as the parts of an emoji; more are made to tear memory, not to be read."""
+_FLAG_HALVES: Final = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
 _ZERO_WIDTH_JOINER: Final = "\u200d"
 
 
@@ -87,13 +88,11 @@ class _Cuts:
         if block.kind is BlockKind.FENCE:
             line = self._text[block.start : block.end].partition("\n")[0].strip()
             return f"{line if len(line) <= self._room // 3 else self._marks(block)}\n"
-        return self._header(block) if block.kind is BlockKind.TABLE else ""
-
-    def _header(self, block: Block) -> str:
-        """The header of a table with the line below it, or the names that fit into two thirds of a piece."""
+        if block.kind is not BlockKind.TABLE:
+            return ""
+        # The header of a table with the line below it, or the names that fit into two thirds of a piece.
         header, most = self._text[block.start : self._header_end(block)], self._room * 2 // 3
-        if len(header) > most:
-            header = _PADDING.sub("", header)
+        header = header if len(header) <= most else _PADDING.sub("", header)
         names = header.partition("\n")[0]
         return header if len(header) <= most else f"{excerpt(names, most - 2)}\n"
 
@@ -146,8 +145,7 @@ class _Cuts:
         is_large = block.end - block.start > self._room
         if border is not None and (not is_large or border - begin >= self._room // 2):
             return border
-        inside = self._inside(block, max(done, block.start), limit)
-        return inside or border or self._anywhere(done, limit)
+        return self._inside(block, max(done, block.start), limit) or border or self._anywhere(done, limit)
 
     def _inside(self, block: Block, low: int, limit: int) -> int | None:
         """The last place up to `limit` where a block may be cut, if there is one."""
@@ -185,13 +183,9 @@ def _belongs_together(text: str, place: int) -> bool:
         return True
     # A flag is two letters, so the second of them belongs to the first.
     start = place
-    while start > max(0, place - _LONGEST_CLUSTER) and _is_flag_half(text[start - 1]):
+    while start > max(0, place - _LONGEST_CLUSTER) and text[start - 1] in _FLAG_HALVES:
         start -= 1
-    return _is_flag_half(right) and (place - start) % 2 == 1
-
-
-def _is_flag_half(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
+    return right in _FLAG_HALVES and (place - start) % 2 == 1
 
 
 _LEAST_SIZE: Final = 50

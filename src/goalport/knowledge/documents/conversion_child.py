@@ -25,23 +25,18 @@ _SAYS_NOTHING = frozenset({"(anonymous)", "(unspecified)", "anonymous", "unspeci
 
 def main() -> None:
     limits = json.loads(sys.argv[1])
-    _limit_resources(limits)
+    if sys.platform != "win32":
+        # Memory, files and processor time, which ends this process when nobody is left to do so. Two threads may work,
+        # and the parent counts by the clock.
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CPU, (2 * limits["seconds"], resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limits["memory"], limits["memory"]))
+        if sys.platform == "linux":
+            resource.setrlimit(resource.RLIMIT_AS, (limits["memory"], limits["memory"]))
     answer = _answer(limits["media_type"], limits["text"])
     Path("answer.json").write_text(json.dumps(answer, ensure_ascii=False), "utf-8", "replace")
-
-
-def _limit_resources(limits: Mapping[str, int]) -> None:
-    """Limits memory, files and processor time, which ends this process when nobody is left to do so."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    # Two threads may work, and the parent counts by the clock.
-    resource.setrlimit(resource.RLIMIT_CPU, (2 * limits["seconds"], resource.RLIM_INFINITY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limits["memory"], limits["memory"]))
-    if sys.platform == "linux":
-        resource.setrlimit(resource.RLIMIT_AS, (limits["memory"], limits["memory"]))
 
 
 def _answer(media_type: str, most: int) -> dict[str, object]:
@@ -60,10 +55,7 @@ def _answer(media_type: str, most: int) -> dict[str, object]:
         return {"error": str(error)[:_LONGEST_ERROR]}
     if len(result.content) > most:
         return {"error": f"its text has {len(result.content):,} characters, and at most {most:,} are read"}
-    return {"text": result.content, "metadata": _described(cast("Mapping[str, Any]", result.metadata))}
-
-
-def _described(metadata: Mapping[str, Any]) -> dict[str, str]:
+    metadata = cast("Mapping[str, Any]", result.metadata)
     core = metadata.get("core_properties")
     known = {**(cast("Mapping[str, Any]", core) if isinstance(core, dict) else {}), **metadata}
     found: dict[str, str] = {}
@@ -73,7 +65,7 @@ def _described(metadata: Mapping[str, Any]) -> dict[str, str]:
             value = ", ".join(each for each in cast("list[object]", value) if isinstance(each, str))
         if isinstance(value, str) and value.strip() and value.strip().lower() not in _SAYS_NOTHING:
             found[name] = value[:_LONGEST_ERROR]
-    return found
+    return {"text": result.content, "metadata": found}
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Tables, lists and code are written as in Markdown. Navigation, scripts, forms an
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
@@ -38,6 +38,8 @@ _BLOCKS: Final = frozenset(
     | {"fieldset", "figcaption", "figure", "footer", "form", "header", "hgroup", "hr", "legend", "main", "p"}
     | {"section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr"}
 )
+_NO_DATA: Final = "h1, h2, h3, pre, ul, ol, td p + p"
+"""What is in a table that only puts parts of a page side by side."""
 _CODE: Final = frozenset({"code", "kbd", "samp", "tt"})
 _LANGUAGE: Final = re.compile(r"(?:^|\s)(?:language|lang|highlight)-([\w+#.-]{1,30})")
 _HEADING_MARKS: Final = " \t¶#§🔗"
@@ -59,7 +61,20 @@ def read_html(
     Its title is `title`, else its only heading of the first level where the page's title begins with it, else the
     page's title, else the name in the URI.
     """
-    page = _parsed(text, uri)
+    try:
+        from selectolax.lexbor import LexborHTMLParser
+    except ImportError:
+        raise UnreadableDocument(
+            uri, "reading web pages needs a library that is not installed: pip install 'goalport[ingest]'"
+        ) from None
+    depth = 0
+    for tag in _TAG.finditer(text):
+        if tag[2].lower() not in _CLOSED_BY_OTHERS:
+            depth = max(0, depth - 1) if tag[1] else depth + 1
+        if depth > _MOST_DEPTH:
+            raise UnreadableDocument(uri, f"its elements are nested more than {_MOST_DEPTH} deep")
+    # A parser that is given text encodes it as UTF-8, which no lone surrogate can be.
+    page = LexborHTMLParser(normalized(text).encode("utf-8", "replace"))
     root = page.css_first("html")
     found = {"language": root.attributes.get("lang") if root is not None else None}
     for name in ("description", "author", "keywords"):
@@ -81,23 +96,6 @@ def read_html(
         outline.headings,
         metadata={**known, **(metadata or {})},
     )
-
-
-def _parsed(text: str, uri: str) -> "LexborHTMLParser":
-    try:
-        from selectolax.lexbor import LexborHTMLParser
-    except ImportError:
-        raise UnreadableDocument(
-            uri, "reading web pages needs a library that is not installed: pip install 'goalport[ingest]'"
-        ) from None
-    depth = 0
-    for tag in _TAG.finditer(text):
-        if tag[2].lower() not in _CLOSED_BY_OTHERS:
-            depth = max(0, depth - 1) if tag[1] else depth + 1
-        if depth > _MOST_DEPTH:
-            raise UnreadableDocument(uri, f"its elements are nested more than {_MOST_DEPTH} deep")
-    # A parser that is given text encodes it as UTF-8, which no lone surrogate can be.
-    return LexborHTMLParser(normalized(text).encode("utf-8", "replace"))
 
 
 def _main(page: "LexborHTMLParser") -> "LexborNode | None":
@@ -139,15 +137,21 @@ def _written(node: "LexborNode", tag: str, outline: Outline) -> bool:
     elif tag in _HEADINGS:
         outline.heading(int(tag[1]), _line(node).strip(_HEADING_MARKS))
     elif tag == "pre":
-        outline.code(node.text(), _language(node))
+        around = node.parent.parent if node.parent is not None else None
+        marked = [each for each in (node, node.css_first("code"), node.parent, around) if each is not None]
+        classes = (_LANGUAGE.search(each.attributes.get("class") or "") for each in marked)
+        outline.code(node.text(), next((found[1] for found in classes if found is not None), ""))
     elif tag in _CODE and "\n" not in node.text():
         outline.words(f"`{node.text()}`" if node.text().strip() else " ")
     elif tag == "br":
         outline.line_break()
     elif tag == "img":
         outline.words(f" {node.attributes.get('alt') or ''} ")
-    elif tag == "table" and (rows := list(_rows(node))):
-        outline.table(rows)
+    elif tag == "table" and len(node.css("table")) <= 1 and node.css_first(_NO_DATA) is None:
+        rows = [[_line(cell) for cell in row.css("td, th")] for row in node.css("tr")]
+        if max(map(len, rows), default=0) <= 1 or not any(map(any, rows)):
+            return False
+        outline.table([row for row in rows if any(row)])
     else:
         return False
     return True
@@ -163,22 +167,3 @@ def _line(node: "LexborNode") -> str:
         elif tag in _BLOCKS or tag in {"br", "li"}:
             parts.append(" ")
     return " ".join("".join(parts).split())
-
-
-def _language(node: "LexborNode") -> str:
-    code = node.css_first("code")
-    around = node.parent.parent if node.parent is not None else None
-    for each in (node, code, node.parent, around):
-        found = _LANGUAGE.search((each.attributes.get("class") or "") if each is not None else "")
-        if found is not None:
-            return found[1]
-    return ""
-
-
-def _rows(table: "LexborNode") -> Iterator[list[str]]:
-    """The cells of a table of data. A table that only puts parts of a page side by side has none."""
-    if len(table.css("table")) > 1 or table.css_first("h1, h2, h3, pre, ul, ol, td p + p") is not None:
-        return
-    rows = [[_line(cell) for cell in row.css("td, th")] for row in table.css("tr")]
-    if max(map(len, rows), default=0) > 1:
-        yield from filter(any, rows)

@@ -133,13 +133,32 @@ def read_yaml(text: str, where: str, first_line: int = 1) -> YamlText:
 
     if len(text) > LONGEST_YAML:
         raise DocumentError(f"{where} is longer than {LONGEST_YAML:,} characters. Keep it below that.")
+    lines: dict[Path, int] = {}
+    seen: set[int] = set()
+
+    def note(path: Path, node: Any) -> None:
+        """Note the lines of a node and of those in it."""
+        line = lines.setdefault(path, first_line + node.start_mark.line)
+        if id(node) in seen or len(path) > _DEEPEST:
+            fix = "Write the value out where it is wanted" if id(node) in seen else "Nest the values less deeply"
+            raise DocumentError(f"{where}:{line}: expected plain values without aliases. {fix}.")
+        seen.add(id(node))
+        if node.id == "mapping":
+            for key, value in node.value:
+                inner = (*path, str(key.value))
+                lines.setdefault(inner, first_line + key.start_mark.line)
+                note(inner, value)
+        elif node.id == "sequence":
+            for number, value in enumerate(node.value):
+                note((*path, number), value)
+
     try:
         loader: Any = YAML(typ="safe", pure=True)
         loader.Scanner = _flat_scanner()
-        root: Any = loader.compose(text)
-        reader = _Lines(where, first_line)
-        reader.note((), root)
-        value: object = None if root is None else loader.constructor.construct_document(root)
+        value: object = None
+        if (root := loader.compose(text)) is not None:
+            note((), root)
+            value = loader.constructor.construct_document(root)
     except YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         line = first_line + (mark.line if mark is not None else 0)
@@ -147,7 +166,7 @@ def read_yaml(text: str, where: str, first_line: int = 1) -> YamlText:
         raise DocumentError(f"{where}:{line}: this is no YAML: {one_line(str(problem), 200)}.") from error
     except (ValueError, RecursionError, OverflowError) as error:  # such as a date with a month 13
         raise DocumentError(f"{where}: this is no YAML: {one_line(str(error), 200)}.") from error
-    return YamlText(value, reader.lines)
+    return YamlText(value, lines)
 
 
 @cache
@@ -165,33 +184,6 @@ def _flat_scanner() -> Any:
             library.Scanner.fetch_flow_collection_start(self, TokenClass, to_push)
 
     return FlatScanner
-
-
-@dataclass(slots=True)
-class _Lines:
-    """Notes the line of each node."""
-
-    where: str
-    first: int
-    lines: dict[Path, int] = field(default_factory=dict[Path, int])
-    _seen: set[int] = field(default_factory=set[int])
-
-    def note(self, path: Path, node: Any) -> None:
-        if node is None:
-            return
-        line = self.lines.setdefault(path, self.first + node.start_mark.line)
-        if id(node) in self._seen or len(path) > _DEEPEST:
-            fix = "Write the value out where it is wanted" if id(node) in self._seen else "Nest the values less deeply"
-            raise DocumentError(f"{self.where}:{line}: expected plain values without aliases. {fix}.")
-        self._seen.add(id(node))
-        if node.id == "mapping":
-            for key, value in node.value:
-                inner = (*path, str(key.value))
-                self.lines.setdefault(inner, self.first + key.start_mark.line)
-                self.note(inner, value)
-        elif node.id == "sequence":
-            for number, value in enumerate(node.value):
-                self.note((*path, number), value)
 
 
 _FRONT_MATTER: Final = re.compile(r"---[ \t]*\n(.*?)(?:\n)?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
