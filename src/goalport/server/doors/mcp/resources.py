@@ -69,17 +69,17 @@ def place_of(params: types.PaginatedRequestParams | None, kinds: Sequence[str]) 
 
 
 def page_of(
+    context: Context,
+    params: types.PaginatedRequestParams | None,
     kind: str,
     entries: Sequence[ListedT],
     key: Callable[[ListedT], str],
-    params: types.PaginatedRequestParams | None,
-    size: int,
 ) -> tuple[list[ListedT], str | None]:
-    """A page of a list that is sorted by a unique key: at most `size` entries, and the cursor of the next page.
+    """A page of a list that is sorted by a unique key, and the cursor of the next page.
 
     It begins after the last key of the page before. Raises `MCPError` for an invalid cursor.
     """
-    place = place_of(params, [kind])
+    place, size = place_of(params, [kind]), context.lifespan_context.settings.page_size
     rest = entries if place is None else [entry for entry in entries if key(entry) > place[1]]
     return list(rest[:size]), None if len(rest) <= size else cursor_of(kind, key(rest[size - 1]))
 
@@ -121,7 +121,7 @@ async def list_resources(context: Context, params: types.PaginatedRequestParams 
     if place is not None and place[0] == _PROVIDED:
         begin = place[1]
     else:
-        found, cursor = page_of(_RESOURCES, state.publication.resource_list, lambda each: each.uri, params, size)
+        found, cursor = page_of(context, params, _RESOURCES, state.publication.resource_list, lambda each: each.uri)
         if cursor is not None:
             return types.ListResourcesResult(resources=found, next_cursor=cursor)
 

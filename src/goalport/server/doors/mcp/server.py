@@ -120,22 +120,22 @@ async def _call_tool(context: Context, params: types.CallToolRequestParams) -> H
 
 
 async def _list_tools(context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-    listed, size = context.lifespan_context.publication.tool_list, context.lifespan_context.settings.page_size
-    page, cursor = page_of("tools", listed, lambda each: each.name, params, size)
+    listed = context.lifespan_context.publication.tool_list
+    page, cursor = page_of(context, params, "tools", listed, lambda each: each.name)
     return types.ListToolsResult(tools=page, next_cursor=cursor)
 
 
 async def _list_prompts(context: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
-    listed, size = context.lifespan_context.publication.prompt_list, context.lifespan_context.settings.page_size
-    page, cursor = page_of("prompts", listed, lambda each: each.name, params, size)
+    listed = context.lifespan_context.publication.prompt_list
+    page, cursor = page_of(context, params, "prompts", listed, lambda each: each.name)
     return types.ListPromptsResult(prompts=page, next_cursor=cursor)
 
 
 async def _list_templates(
     context: Context, params: types.PaginatedRequestParams | None
 ) -> types.ListResourceTemplatesResult:
-    listed, size = context.lifespan_context.publication.template_list, context.lifespan_context.settings.page_size
-    page, cursor = page_of("templates", listed, lambda each: each.uri_template, params, size)
+    listed = context.lifespan_context.publication.template_list
+    page, cursor = page_of(context, params, "templates", listed, lambda each: each.uri_template)
     return types.ListResourceTemplatesResult(resource_templates=page, next_cursor=cursor)
 
 

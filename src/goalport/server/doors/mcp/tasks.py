@@ -99,9 +99,9 @@ async def answer_or_task(observer: Observer, earlier: Round | None) -> HandlerRe
     context, process, policy = observer.context.sdk, observer.process, observer.policy
     assert context is not None
     if earlier is not None:
-        elicitation = Elicitation(context, process, policy, earlier)
-        await elicitation.take(earlier.responses)
-        await (await _Refusals.of(context.lifespan_context, process)).note(elicitation.round, earlier.responses)
+        await Elicitation(context, process, policy, earlier).take(earlier.responses)
+        kept = await _kept_round(context.lifespan_context, process)
+        await _keep(context.lifespan_context, process, earlier, kept.asked, earlier.responses)
     elif policy.wait_budget is not None:
         answer = await answer_when_settled(observer)
         if process.status.ended or isinstance(answer, types.InputRequiredResult):
@@ -122,13 +122,20 @@ async def _update(context: Context, params: _TaskUpdateParams) -> HandlerResult:
     process = task.process
 
     async def take() -> None:
-        refusals = await _Refusals.of(state, process)
-        responses = refusals.by_question(params.input_responses)
-        now = Round(process.id, 0, Counter(refusals.counts) + Counter(responses.keys()), set(refusals.opened))
+        now = await _kept_round(state, process)
+        before, now.problems = Counter(now.asked), {}
+        responses: dict[str, types.ElicitResult | None] = {}
+        for each, count in before.items():
+            if (key := _key(each, count)) in params.input_responses:
+                try:
+                    responses[each] = types.ElicitResult.model_validate(params.input_responses[key])
+                except ValidationError:
+                    responses[each] = None
+        now.asked.update(responses.keys())
         elicitation = Elicitation(context, process, CallPolicy.of_process(process), now)
         await elicitation.take({each: answer for each, answer in responses.items() if answer is not None})
         now.problems.update((each, _NO_ANSWER) for each, answer in responses.items() if answer is None)
-        await refusals.note(now, responses)
+        await _keep(state, process, now, before, responses)
 
     with _store_errors():
         await state.answer_of(f"task {task.id}", take())
@@ -185,14 +192,13 @@ async def _status(context: Context, task: Task) -> Wire:
     if isinstance(outcome, Killed):
         return {"status": "cancelled", "statusMessage": _words(outcome.reason)}
     if outcome is None or isinstance(outcome, Waiting):
-        refusals = await _Refusals.of(state, process)
-        last = Round(process.id, 0, Counter(refusals.counts), set(refusals.opened), problems=dict(refusals.problems))
+        last = await _kept_round(state, process)
         elicitation = Elicitation(context, process, CallPolicy.of_process(process), last)
         requests = elicitation.requests
         known: Wire = {
-            refusals.key(each): request.model_dump(by_alias=True, mode="json", exclude_none=True)
+            _key(each, last.asked[each]): request.model_dump(by_alias=True, mode="json", exclude_none=True)
             for each, request in requests.items()
-            if each in refusals.counts
+            if each in last.asked
         }
         if known:
             asked = "; ".join(first_line(each.message) for each in process.open_questions if each.id in requests)
@@ -217,66 +223,47 @@ async def _ended(state: McpState, process: AgentProcess, outcome: Outcome) -> Wi
         return {"status": "failed", "statusMessage": failure.error.message, "error": told}
 
 
-class _Refusals:
-    """How often answers to the open questions of a task were refused, and the mistakes in the last ones.
+# How often answers to the open questions of a task were refused, and the mistakes in the last ones, are kept in the
+# store, for all its servers; encrypted, as mistakes quote what a person typed, and without a key they are left out.
 
-    They are kept in the store, for all its servers; encrypted, as mistakes quote what a person typed, and without a key
-    the mistakes are left out. A client answers a key once, so a question that is asked again has another one.
-    """
 
-    def __init__(self, state: McpState, process: AgentProcess) -> None:
-        self._store, self._codec = state.platform.store, state.platform.processes.codec(process.id)
-        self.counts: dict[str, int] = {}
-        self.problems: dict[str, str] = {}
-        self.opened: set[str] = set()
-        """The questions whose address the person has agreed to open."""
+async def _kept_round(state: McpState, process: AgentProcess) -> Round:
+    """What was asked so far of the questions that are open, as a call without tasks would have it."""
+    kept, codec = Round(process.id), state.platform.processes.codec(process.id)
+    for question in process.open_questions:
+        sealed, count = await state.platform.store.join(_kept_as(question.id), "", "0")
+        kept.asked[question.id] = int(count)
+        try:
+            match codec.decode(json.loads(sealed or "null")):
+                case [str() as problems, bool() as opened]:
+                    kept.problems[question.id] = problems
+                    kept.opened |= {question.id} if opened else set()
+                case _:
+                    pass
+        except (Unreadable, ValueError):
+            continue
+    return kept
 
-    @classmethod
-    async def of(cls, state: McpState, process: AgentProcess) -> "_Refusals":
-        """What is kept of the questions that are open."""
-        self = cls(state, process)
-        for question in process.open_questions:
-            kept, count = await self._store.join(_kept_as(question.id), "", "0")
-            self.counts[question.id], self.problems[question.id] = int(count), ""
+
+async def _keep(
+    state: McpState, process: AgentProcess, now: Round, before: Mapping[str, int], answered: Iterable[str]
+) -> None:
+    """Keep what became of answers that left their questions open, unless something was kept meanwhile."""
+    for question in before.keys() & answered:
+        times, problems = now.asked[question], _words(now.problems.get(question, ""))
+        opened = question in now.opened
+        if problems or opened or times == MOST_ASKED:
             try:
-                match self._codec.decode(json.loads(kept or "null")):
-                    case [str() as problems, bool() as opened]:
-                        self.problems[question.id] = problems
-                        self.opened |= {question.id} if opened else set()
-                    case _:
-                        pass
-            except (Unreadable, ValueError):
-                continue
-        return self
+                kept = json.dumps(state.platform.processes.codec(process.id).encode(Sealed([problems, opened])))
+            except Unstorable:
+                kept = json.dumps(["", opened])
+            before_it = str(before[question])
+            await state.platform.store.join(_kept_as(question), kept, str(times), instead_of=before_it)
 
-    async def note(self, now: Round, answered: Iterable[str]) -> None:
-        """Keep what became of answers that left their questions open, unless something was kept meanwhile."""
-        for question in self.counts.keys() & answered:
-            times, problems = now.asked[question], _words(now.problems.get(question, ""))
-            opened = question in now.opened
-            if problems or opened or times == MOST_ASKED:
-                try:
-                    kept = json.dumps(self._codec.encode(Sealed([problems, opened])))
-                except Unstorable:
-                    kept = json.dumps(["", opened])
-                before = str(self.counts[question])
-                await self._store.join(_kept_as(question), kept, str(times), instead_of=before)
 
-    def key(self, question: str) -> str:
-        """The key under which a client is asked a question."""
-        count = self.counts[question]
-        return f"{question}.{count}" if count else question
-
-    def by_question(self, responses: Mapping[str, object]) -> dict[str, types.ElicitResult | None]:
-        """The responses by the ids of the questions that they answer; None for what is none."""
-        found: dict[str, types.ElicitResult | None] = {}
-        for each in self.counts:
-            if (key := self.key(each)) in responses:
-                try:
-                    found[each] = types.ElicitResult.model_validate(responses[key])
-                except ValidationError:
-                    found[each] = None
-        return found
+def _key(question: str, count: int) -> str:
+    """The key under which a client is asked a question: it answers a key once, and may be asked the question again."""
+    return f"{question}.{count}" if count else question
 
 
 def _kept_as(question: str) -> str:
