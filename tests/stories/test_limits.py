@@ -102,6 +102,18 @@ async def test_a_request_that_is_too_large_or_does_not_come_is_ended(
     assert "Traceback" not in server.heard.text
 
 
+@pytest.mark.parametrize("sent", [1, 80_000], ids=["a body that stops", "no other request"])
+async def test_a_connection_whose_request_was_refused_ends_if_its_client_does_not_go_on(
+    server: Running, sent: int
+) -> None:
+    async with line_to(server) as line:
+        await line.send(b"POST /nowhere HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 80000\r\n\r\n")
+        with anyio.fail_after(60):
+            assert b" 404 " in await line.receive()
+        await line.send(b"x" * sent)
+        assert b"HTTP/1.1" not in await rest(line)
+
+
 async def test_a_call_may_take_longer_than_a_client_may_be_silent(server: Running) -> None:
     async with line_to(server) as line:
         await line.send(GET)

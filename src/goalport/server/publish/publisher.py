@@ -200,6 +200,21 @@ async def answer_question(
     publisher.audit_trail.answered(caller, question, response, declined=bool(declined))
 
 
+async def answer_in_session(
+    publisher: Publisher,
+    caller: Caller,
+    session: ChatSession,
+    question: Question,
+    response: object = None,
+    *,
+    declined: str = "",
+) -> Turn:
+    """The turn that goes on with an answer to a question of a chatbot, as `answer_question` does for a process."""
+    turn = await session.answer(question.id, response, declined=declined)
+    publisher.audit_trail.answered(caller, question, response, declined=bool(declined))
+    return turn
+
+
 async def counted_turn(limits: Limits, call: Call, begin: Callable[[], Awaitable[Turn]]) -> Turn:
     """A turn that `begin` begins, counted among the processes and the costs of its caller.
 

@@ -30,7 +30,7 @@ from goalport.server.auth.guard import GONE, receive_until, route_path
 from goalport.server.doors.mcp.door import SSE_PATH
 from goalport.server.doors.mcp.jsonrpc import replayed
 from goalport.server.site.health import HEALTH_PATHS
-from goalport.server.web.problems import problem
+from goalport.server.web.endpoint import problem
 from goalport.workspace.settings import Settings
 
 _log = logging.getLogger(__name__)

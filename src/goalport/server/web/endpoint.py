@@ -1,5 +1,7 @@
 """One path of a door over HTTP: it finds the handler of a method, and answers every failure as the door words it.
 
+Why a request is refused is data, a `Problem`. Each door has a shape for it; RFC 9457 is the usual one.
+
 A request that starts or answers something gets its place among those that are answered at once. A stream of events asks
 for the next one only when the client has taken the one before it, so a slow client has no queue here; its heartbeat
 keeps proxies from closing a stream in which nothing happens. Only this module of the room catches every exception: a
@@ -17,6 +19,7 @@ from collections.abc import (
     Collection,
     Coroutine,
     Generator,
+    Iterable,
     Mapping,
 )
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -29,21 +32,74 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from goalport.base.caller import Caller
 from goalport.base.errors import BadInput, HandedOver, StoreError, Unreadable
 from goalport.base.observe.spans import note_response, request_span
-from goalport.base.words import corrections, validation_problems
+from goalport.base.secrecy import hide_known
+from goalport.base.words import cleaned, corrections, validation_problems
 from goalport.server.auth import Access, current_caller
 from goalport.server.publish.calls import Call, logged, unavailable_words
 from goalport.server.publish.limits import LimitReached, Limits
 from goalport.server.publish.publication import Scopes
 from goalport.server.publish.publisher import Publisher
-from goalport.server.web.problems import Problem, invalid, unavailable
 from goalport.workspace.settings import Settings
+
+MEDIA_TYPE: Final = "application/problem+json"
+_RETRY_SECONDS: Final = 5
+
+
+class Problem(Exception):
+    """A request that is refused: the status, the end of the problem's type, and what to do about it in a sentence."""
+
+    def __init__(
+        self, status: HTTPStatus, kind: str, detail: str, headers: Mapping[str, str] | None = None, **members: Any
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+        self.headers = headers
+        self.members: Mapping[str, Any] = members
+        """What problem details say besides."""
+
+    def response(self) -> JSONResponse:
+        """The refusal as problem details."""
+        return problem(self.status, self.kind, self.detail, self.headers, **self.members)
+
+
+def problem(
+    status: HTTPStatus, kind: str, detail: str, headers: Mapping[str, str] | None = None, **members: Any
+) -> JSONResponse:
+    """A response with problem details (RFC 9457); `kind` is the end of their `type`, which programs compare."""
+    content = {
+        "type": f"urn:goalport:problem:{kind}",
+        "title": status.phrase,
+        "status": int(status),
+        "detail": cleaned(hide_known(detail)),
+        **members,
+    }
+    return JSONResponse(content, status, headers, media_type=MEDIA_TYPE)
+
+
+def invalid(problems: Iterable[str], detail: str, *, within: str = "") -> Problem:
+    """The refusal of values; each problem is a line that begins with the field, `within` is the field around them."""
+    errors: list[dict[str, str]] = []
+    for line in problems:
+        field, colon, reason = line.partition(": ")
+        if not colon or "; came " in field:  # a line about the whole, which may end with the value that came
+            field, reason = "", line
+        errors.append({"field": ".".join(filter(None, (within, field))), "detail": cleaned(hide_known(reason))})
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-value", detail, errors=errors)
+
+
+def unavailable(detail: str, status: HTTPStatus = HTTPStatus.SERVICE_UNAVAILABLE) -> Problem:
+    """The refusal of what may succeed a little later."""
+    return Problem(status, "unavailable", detail, {"Retry-After": str(_RETRY_SECONDS)})
+
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

@@ -31,8 +31,7 @@ from goalport.base.words import cleaned
 from goalport.server.auth import Access, current_caller
 from goalport.server.doors.a2a.notifications import KEYS, Notice, Notifications, SigningKey
 from goalport.server.publish.publisher import Publisher
-from goalport.server.web.endpoint import AnswerStream, Endpoint, HttpDoor, OpenStreams, call_of, root_of
-from goalport.server.web.problems import Problem
+from goalport.server.web.endpoint import AnswerStream, Endpoint, HttpDoor, OpenStreams, Problem, call_of, root_of
 
 if TYPE_CHECKING:
     from a2a.types import AgentCard

@@ -55,8 +55,7 @@ from goalport.server.publish.publisher import (
     session_of_process,
     start_goal,
 )
-from goalport.server.web.endpoint import HttpDoor, OpenStreams, admitted, client_left
-from goalport.server.web.problems import Problem
+from goalport.server.web.endpoint import HttpDoor, OpenStreams, Problem, admitted, client_left
 
 WORK: Final = "goalport.a2a"
 """Where the scope of a request has its work."""

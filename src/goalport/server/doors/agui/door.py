@@ -13,8 +13,7 @@ from starlette.routing import Route
 
 from goalport.server.auth import Access
 from goalport.server.publish.publisher import Publisher
-from goalport.server.web.endpoint import Handler, HttpDoor, OpenStreams
-from goalport.server.web.problems import problem
+from goalport.server.web.endpoint import Handler, HttpDoor, OpenStreams, problem
 
 AGENTS: Final = "/agui"
 

@@ -79,6 +79,7 @@ from goalport.server.publish.limits import LimitReached
 from goalport.server.publish.portability import Schema
 from goalport.server.publish.publisher import (
     Publisher,
+    answer_in_session,
     answer_question,
     counted_turn,
     note_turn,
@@ -86,8 +87,17 @@ from goalport.server.publish.publisher import (
     start_goal,
 )
 from goalport.server.publish.resources import question_view
-from goalport.server.web.endpoint import AnswerStream, HttpDoor, OpenStreams, admitted, body_of, call_of, read
-from goalport.server.web.problems import Problem, invalid
+from goalport.server.web.endpoint import (
+    AnswerStream,
+    HttpDoor,
+    OpenStreams,
+    Problem,
+    admitted,
+    body_of,
+    call_of,
+    invalid,
+    read,
+)
 from goalport.tools import schema_fault
 from goalport.tools.schemas import UNREADABLE
 
@@ -388,10 +398,8 @@ class ChatRun:
             raise _nothing_waits()
         read = answers(process, resume) if process and resume else ()
         for each in (*read, *tool_answers(process, self.given.messages)):
-            question, response, declined = each.question, each.response, each.declined
-            turn = await self._begun(partial(session.answer, question.id, response, declined=declined))
-            trail, caller = self._publisher.audit_trail, self._call.caller
-            trail.answered(caller, question, response, declined=bool(declined))
+            answer = partial(answer_in_session, self._publisher, self._call.caller, session, each.question)
+            turn = await self._begun(partial(answer, each.response, declined=each.declined))
             self._answered = True
         return turn
 

@@ -28,7 +28,7 @@ from goalport.runtime.process import AgentProcess, Question
 from goalport.server.auth import current_caller
 from goalport.server.doors.openai.requests import ChatbotModel, GoalModel, Model, ResponseId
 from goalport.server.publish.forms import form_of
-from goalport.server.publish.publisher import Publisher, answer_question
+from goalport.server.publish.publisher import Publisher, answer_in_session, answer_question
 from goalport.server.publish.questions_in_words import (
     TOO_LATE,
     Answer,
@@ -40,7 +40,7 @@ from goalport.server.publish.questions_in_words import (
     read_answer,
     too_late,
 )
-from goalport.server.web.problems import Problem
+from goalport.server.web.endpoint import Problem
 from goalport.tools.schemas import UNREADABLE, holds_secret
 
 
@@ -259,10 +259,8 @@ async def answering_turn(
 
     async def begin() -> Turn:
         await said_in(publisher, session, *match.tail)
-        turn = await session.answer(question.id, answer.response, declined=answer.declined)
-        trail, declined = publisher.audit_trail, bool(answer.declined)
-        trail.answered(current_caller(), question, answer.response, declined=declined)
-        return turn
+        caller, response, declined = current_caller(), answer.response, answer.declined
+        return await answer_in_session(publisher, caller, session, question, response, declined=declined)
 
     return begin
 

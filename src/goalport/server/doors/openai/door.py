@@ -65,13 +65,13 @@ from goalport.server.web.endpoint import (
     AnswerStream,
     Handler,
     HttpDoor,
+    Problem,
     admitted,
     body_of,
     call_of,
     read,
     while_client_stays,
 )
-from goalport.server.web.problems import Problem
 
 _log = logging.getLogger(__name__)
 _RETRIES: Final = "x-stainless-retry-count"

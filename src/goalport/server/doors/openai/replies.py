@@ -29,7 +29,7 @@ from goalport.server.doors.openai.requests import GoalModel, ResponseId, error_b
 from goalport.server.publish.answers import reason_of, text_of
 from goalport.server.publish.publisher import reader_left
 from goalport.server.publish.questions_in_words import in_words
-from goalport.server.web.problems import Problem
+from goalport.server.web.endpoint import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,7 @@ from goalport.server.auth.access import granted
 from goalport.server.auth.verifiers import caller_of
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.publication import Scopes
-from goalport.server.web.endpoint import HttpDoor, read
-from goalport.server.web.problems import Problem
+from goalport.server.web.endpoint import HttpDoor, Problem, read
 from goalport.workspace.settings import AuthSettings
 
 _KINDS: Final = {

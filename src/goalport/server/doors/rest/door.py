@@ -20,8 +20,7 @@ from goalport.server.publish.publication import Publication
 from goalport.server.publish.publisher import Publisher
 from goalport.server.publish.report import groups_of
 from goalport.server.publish.resources import agent_view, goals_view
-from goalport.server.web.endpoint import Handler, HttpDoor, root_of
-from goalport.server.web.problems import problem
+from goalport.server.web.endpoint import Handler, HttpDoor, problem, root_of
 
 
 class RestDoor:

@@ -22,8 +22,7 @@ from goalport.server.publish.portability import DEFINITIONS, Schema, mapped
 from goalport.server.publish.publication import Publication, Scopes
 from goalport.server.publish.published_arguments import PublishedArguments
 from goalport.server.publish.publisher import Publisher
-from goalport.server.web.endpoint import read, root_of
-from goalport.server.web.problems import MEDIA_TYPE, invalid
+from goalport.server.web.endpoint import MEDIA_TYPE, invalid, read, root_of
 
 PROCESSES: Final = "/api/v1/process"
 EVENTS: Final = "/events/process"

@@ -64,14 +64,16 @@ from goalport.server.web.endpoint import (
     EventStream,
     HttpDoor,
     OpenStreams,
+    Problem,
     admitted,
     body_of,
     call_of,
+    invalid,
     read,
     root_of,
+    unavailable,
     while_client_stays,
 )
-from goalport.server.web.problems import Problem, invalid, unavailable
 from goalport.store import ProcessRecord
 from goalport.tools.schemas import UNREADABLE
 
