@@ -105,12 +105,12 @@ class AuthGuard:
                 text = "Too many credentials from %s are not valid: more of them are answered with status 429."
                 self._rare_log.log(_log.warning, f"of {source_of(address)}", text, address)
                 wait = math.ceil(seconds)
-                told = f"{error} Too many credentials from your address were not valid: try again in {wait} s."
-                answer = _later(HTTPStatus.TOO_MANY_REQUESTS, "too_many_requests", told, wait)
+                reason = f"{error} Too many credentials from your address were not valid: try again in {wait} s."
+                answer = _later(HTTPStatus.TOO_MANY_REQUESTS, "too_many_requests", reason, wait)
         except VerifierUnavailable as error:
             self._tell(_log.warning, "A caller cannot be authenticated now: %s", error)
-            told = "Whether the token is valid cannot be said now."
-            answer = _later(HTTPStatus.SERVICE_UNAVAILABLE, "temporarily_unavailable", told, error.retry_seconds)
+            reason = "Whether the token is valid cannot be said now."
+            answer = _later(HTTPStatus.SERVICE_UNAVAILABLE, "temporarily_unavailable", reason, error.retry_seconds)
         if grant is None:
             await answer(scope, receive, send)
             return
@@ -161,8 +161,8 @@ class AuthGuard:
         self._rare_log.log(log, reason, text, reason)
 
 
-def _later(status: HTTPStatus, error: str, told: str, seconds: int) -> Response:
-    return JSONResponse({"error": error, "error_description": told}, status, {"Retry-After": str(seconds)})
+def _later(status: HTTPStatus, error: str, reason: str, seconds: int) -> Response:
+    return JSONResponse({"error": error, "error_description": reason}, status, {"Retry-After": str(seconds)})
 
 
 _AT_ONCE: Final = 20

@@ -73,8 +73,8 @@ class TokenRules:
         if "aud" in claims and claims["aud"] is not None:
             named = [claims["aud"]] if isinstance(claims["aud"], str) else _texts("aud", claims["aud"])
             if self.audience.isdisjoint(named):
-                told = "The token is for another server (aud). Ask for one with this server as the resource."
-                raise InvalidToken(told)
+                reason = "The token is for another server (aud). Ask for one with this server as the resource."
+                raise InvalidToken(reason)
         client = next((each for name in _CLIENT_CLAIMS if (each := _id_in(claims, name))), "")
         scopes: set[str] = set()
         for name in provider.scope_claims:

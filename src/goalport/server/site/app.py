@@ -204,13 +204,13 @@ class Site:
 
     async def _sign_in(self, request: Request) -> Response:
         """The page that ends a sign-in to an upstream server."""
-        told, status = "You are signed in. This page can be closed.", HTTPStatus.OK
+        text, status = "You are signed in. This page can be closed.", HTTPStatus.OK
         if not self.publisher.platform.upstream.sign_ins.come_back(dict(request.query_params)):
-            told = "Nobody waits for this sign-in any more. Answer the question again to get a new page."
+            text = "Nobody waits for this sign-in any more. Answer the question again to get a new page."
             status = HTTPStatus.NOT_FOUND
         # The address holds a code, which is not for caches and other pages.
         headers = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
-        return HTMLResponse(f"<!doctype html><title>goalport</title><p>{told}", status, headers)
+        return HTMLResponse(f"<!doctype html><title>goalport</title><p>{text}", status, headers)
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncGenerator[None]:

@@ -105,10 +105,10 @@ class HostGuard:
         )
         given = (kind, value[:200], setting.upper(), entry, setting, entry)
         self._rare_log.log(_log.warning, value[:200], text, *given)
-        told = "This server does not answer for that host"
+        detail = "This server does not answer for that host"
         if kind == "origin":
-            told = "Pages from there may not call this server"
-        return problem(status, f"wrong-{kind}", f"{told}. Its log says how to allow it.")
+            detail = "Pages from there may not call this server"
+        return problem(status, f"wrong-{kind}", f"{detail}. Its log says how to allow it.")
 
 
 def _read(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:

@@ -216,8 +216,8 @@ class MetricsPage:
         for each in publisher.platform.upstream.reports():
             up = each.state is ServerState.UP
             metrics.upstream(each.name, up=up, calls=each.calls, failures=each.failures)
-        for name, told in groups_of(publisher.platform).items():
-            metrics.group(name, _SHARES.get(told["status"], 0.0))
+        for name, state in groups_of(publisher.platform).items():
+            metrics.group(name, _SHARES.get(state["status"], 0.0))
 
     async def show(self, request: Request) -> Response:
         """The metrics, or why the caller is not told them."""
@@ -225,14 +225,14 @@ class MetricsPage:
         if settings.metrics != "open" and authentication is not None:
             needed = settings.auth.metrics_scope
             if not caller.admin and not caller.has(needed):
-                told = f"The metrics need the scope {needed}."
-                return authentication.challenges.insufficient_scope([needed], told)
+                detail = f"The metrics need the scope {needed}."
+                return authentication.challenges.insufficient_scope([needed], detail)
         elif settings.metrics != "open" and not settings.on_loopback:
-            told = (
+            detail = (
                 "This server listens to other machines and authenticates nobody, so its metrics are closed. Set"
                 ' metrics = "open" to show them to everybody who can reach it.'
             )
-            return PlainTextResponse(told, HTTPStatus.FORBIDDEN)
+            return PlainTextResponse(detail, HTTPStatus.FORBIDDEN)
         await self._note_states()
         counts = await self._health.stored(self._publisher.platform.processes.counts)
         numbers = None if self._store is None else await self._health.stored(self._store.size_and_age)

@@ -207,7 +207,7 @@ class _WorkerListener(_Listener):
         mcp = next(door for door in self._site.doors if isinstance(door, McpDoor))
         mcp.tell_workers(self._channel.tell_others)
         problems = self._site.publisher.publication.problems
-        self._keep(self._channel.serve(problems, self._await_connection, lambda told: self._keep(mcp.hear(told))))
+        self._keep(self._channel.serve(problems, self._await_connection, lambda message: self._keep(mcp.hear(message))))
 
     async def on_tick(self, counter: int) -> bool:
         """Called by uvicorn ten times a second; says how this worker is, at least once a second."""

@@ -98,8 +98,8 @@ class Connections:
             ("max_connections_per_address", self._open[source], self._most_of_one, "it has %d open"),
         ):
             if number >= most:
-                told = f"Refused a connection from %s: {text}, as many as may be ({setting})."
-                self.rare_log.log(warn, setting, told, address, number)
+                line = f"Refused a connection from %s: {text}, as many as may be ({setting})."
+                self.rare_log.log(warn, setting, line, address, number)
                 self._note_refusal(setting)
                 return False
         self._open[source] += 1

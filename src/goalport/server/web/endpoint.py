@@ -126,8 +126,8 @@ class OpenStreams:
         """Counts a stream of a caller for as long as the block lasts. Raises `Problem` if too many are open."""
         who = caller.identity
         if self._of[who] >= self._most_of_one:
-            told = f"You have {self._most_of_one} streams of events open, as many as you may. Close one first."
-            raise unavailable(told, HTTPStatus.TOO_MANY_REQUESTS)
+            detail = f"You have {self._most_of_one} streams of events open, as many as you may. Close one first."
+            raise unavailable(detail, HTTPStatus.TOO_MANY_REQUESTS)
         if self._of.total() >= self._most:
             raise unavailable(f"{self._most} streams of events are open, as many as may be. Try again later.")
         self._of[who] += 1

@@ -120,8 +120,8 @@ class WorkerChannel:
             message: dict[str, Any] = json.loads(line)
             if "workers" in message:
                 self.states = [WorkerState(*each) for each in message["workers"]]
-            elif "told" in message:
-                hear(message["told"])
+            elif "broadcast" in message:
+                hear(message["broadcast"])
             else:
                 accept()
 
@@ -129,9 +129,9 @@ class WorkerChannel:
         """Say how this worker is; once a second, or it counts as hanging."""
         self._send({"ready": ready, "openCalls": open_calls, "connections": connections})
 
-    def tell_others(self, told: Mapping[str, Any]) -> None:
+    def tell_others(self, message: Mapping[str, Any]) -> None:
         """Tell the other workers something, which they `hear`."""
-        self._send({"tell": told})
+        self._send({"broadcast": message})
 
     def _send(self, message: Mapping[str, Any]) -> None:
         if self._writer is not None:
@@ -166,18 +166,18 @@ def check_workers(settings: Settings) -> None:
     """Raise `SettingsError` if a server with these settings cannot have several workers."""
     number, most = settings.worker_count, _PER_CORE * usable_cores()
     if sys.platform == "win32":
-        told = f"workers was {number}, but several workers need Linux or macOS. Serve with --workers 1 here."
+        problem = f"workers was {number}, but several workers need Linux or macOS. Serve with --workers 1 here."
     elif number > most:
-        told = f"workers was {number}, and more than {most} would be in each other's way on this machine."
+        problem = f"workers was {number}, and more than {most} would be in each other's way on this machine."
     elif settings.store == "memory":
-        told = (
+        problem = (
             f'workers was {number} with store = "memory", so each worker would know only the processes that it runs'
             " itself: a client that asks for a result, answers a question or cancels could reach another worker. Set"
             ' store = "sqlite" (GOALPORT_STORE=sqlite), which the workers share, or serve with --workers 1.'
         )
     else:
         return
-    raise SettingsError(told)
+    raise SettingsError(problem)
 
 
 def bind(settings: Settings) -> socket.socket:
@@ -416,10 +416,10 @@ class _Supervisor:
                 worker.send({"accept": True})
             self._tell_states()
             worker.settled.set()
-        elif "tell" in said:
+        elif "broadcast" in said:
             for each in self._workers:
                 if each is not worker:
-                    each.send({"told": said["tell"]})
+                    each.send({"broadcast": said["broadcast"]})
         else:
             worker.ready, worker.open_calls = said["ready"], said["openCalls"]
             worker.connections = said["connections"]

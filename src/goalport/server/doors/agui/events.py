@@ -186,9 +186,9 @@ class SharedState:
             self._kept = cast("Mapping[str, Any]", given)
         self._told: dict[str, object] = {}
 
-    def snapshot(self, **told: object) -> Iterator[ag.BaseEvent]:
-        """The event that gives the front end the whole state, with `told` in it."""
-        self._told.update(told)
+    def snapshot(self, **members: object) -> Iterator[ag.BaseEvent]:
+        """The event that gives the front end the whole state, with these members in it."""
+        self._told.update(members)
         if self._kept is not None:
             yield ag.StateSnapshotEvent(snapshot={**self._kept, STATE: {**self._told}})
 

@@ -165,8 +165,8 @@ def answers(process: AgentProcess, resume: Sequence[ag.ResumeEntry]) -> Sequence
     open_ones = {each.id for each in process.open_questions if not isinstance(each.wait, FrontEndCall)}
     left = open_ones - {each.interrupt_id for each in resume}
     if left and any(read):
-        told = f"Answer or cancel all open interrupts at once: {listed(sorted(left))} too."
-        raise RunRefused("open-interrupts", told)
+        reason = f"Answer or cancel all open interrupts at once: {listed(sorted(left))} too."
+        raise RunRefused("open-interrupts", reason)
     return [each for each in read if each is not None]
 
 
@@ -178,8 +178,8 @@ def _answer_of(process: AgentProcess, entry: ag.ResumeEntry) -> Answer | None:
     try:
         _, question = find_question(process, entry.interrupt_id)
     except UnknownName:
-        told = f"No interrupt {entry.interrupt_id[:100]!r} was raised here. Expected an id of the outcome of a run."
-        raise RunRefused("unknown-interrupt", told) from None
+        reason = f"No interrupt {entry.interrupt_id[:100]!r} was raised here. Expected an id of the outcome of a run."
+        raise RunRefused("unknown-interrupt", reason) from None
     settled = question.status != "open" or question.expired
     if entry.status == "cancelled":
         return None if settled else Answer(question, declined="The person declined.")
@@ -192,8 +192,8 @@ def _answer_of(process: AgentProcess, entry: ag.ResumeEntry) -> Answer | None:
         response = form.read(payload)
         accepted = question.validated(response)
     except UNREADABLE:
-        told = f"The answer to {question.id} cannot be read from JSON. Cancel the interrupt."
-        raise RunRefused("unreadable-interrupt", told) from None
+        reason = f"The answer to {question.id} cannot be read from JSON. Cancel the interrupt."
+        raise RunRefused("unreadable-interrupt", reason) from None
     except BadInput as error:
         raise RunRefused("invalid-answer", str(error)) from None
     if not settled:
@@ -201,8 +201,8 @@ def _answer_of(process: AgentProcess, entry: ag.ResumeEntry) -> Answer | None:
     if question.answer == accepted and question.status == ("declined" if accepted is None else "answered"):
         return None
     status = "expired" if question.expired else question.status
-    told = f"Question {question.id} is {status} already: the first answer counts. Cancel the interrupt to go on."
-    raise RunRefused("already-answered" if status in {"answered", "declined"} else status, told)
+    reason = f"Question {question.id} is {status} already: the first answer counts. Cancel the interrupt to go on."
+    raise RunRefused("already-answered" if status in {"answered", "declined"} else status, reason)
 
 
 def takes_front_end(platform: AgentPlatform, chatbot: AgentProcessChatbot) -> bool:
@@ -274,8 +274,8 @@ class GoalRun:
         follower = Follower()
         process = await (self._resumed(follower) if self.given.resume else self._started(follower))
         self._call.process = process
-        told = {"id": process.id, "goal": self._tool.tool.name}
-        for each in self._state.snapshot(process=told, plan=None, questions=[], result=None):
+        started = {"id": process.id, "goal": self._tool.tool.name}
+        for each in self._state.snapshot(process=started, plan=None, questions=[], result=None):
             yield each
         with Watch(self._publisher.runs.of(process, detached=self._tool.policy.detached)):
             async with aclosing(follower.follow(process)) as items:
@@ -298,8 +298,8 @@ class GoalRun:
         try:
             return await start_goal(self._publisher, tool, objects, caller, once=once, listener=follower)
         except BadInput:
-            told = "This thread has had a run of this id already, with other input."
-            raise RunRefused("repeated-run", told) from None
+            reason = "This thread has had a run of this id already, with other input."
+            raise RunRefused("repeated-run", reason) from None
 
     def _input(self) -> Mapping[str, Any]:
         """What the goal starts from: the member `input` of the forwarded properties, or of the state, or what was said.
@@ -312,8 +312,8 @@ class GoalRun:
         field = self._tool.text_field
         if field is None:
             taken = ", ".join(self._tool.arguments.schema.get("properties", ()))
-            told = f"{self._tool.tool.name} cannot start from a sentence: it takes {taken}."
-            raise BadInput(f"{told} Give them as an object, in the member `input` of the state or of forwardedProps.")
+            reason = f"{self._tool.tool.name} cannot start from a sentence: it takes {taken}."
+            raise BadInput(f"{reason} Give them as an object, in the member `input` of the state or of forwardedProps.")
         return {field: last_text(self.given.messages)}
 
     async def _resumed(self, follower: Follower) -> AgentProcess:
@@ -375,8 +375,8 @@ class ChatRun:
 
     async def events(self) -> AsyncGenerator[ag.BaseEvent]:
         """What happens, from after the start of the run to its end. Raises `RunRefused`, `BadInput`, `StoreError`."""
-        told = instructions(self.given.messages)
-        session = await self._chatbot.open_thread(self.given.thread_id, self._call.caller, system_message=told)
+        system = instructions(self.given.messages)
+        session = await self._chatbot.open_thread(self.given.thread_id, self._call.caller, system_message=system)
         for each in self._state.snapshot(conversation=_view(session), plan=None, questions=[]):
             yield each
         # The turns of the run, one after another: of the answers, and of what is said.
@@ -409,8 +409,10 @@ class ChatRun:
         if isinstance(new, Asked):
             if session.questions:
                 waiting = ", ".join(each.id for each in session.questions)
-                told = "The conversation waits for answers. Send them as `resume`, or cancel the interrupts there, and"
-                raise RunRefused("open-interrupts", f"{told} then go on: {waiting}.")
+                reason = (
+                    f"The conversation waits for answers: {waiting}. Send them as `resume`, or cancel the interrupts"
+                )
+                raise RunRefused("open-interrupts", f"{reason} there, and then go on.")
             if self.given.resume:  # the run was admitted as one that only answers
                 await self._publisher.limits.begin(self._call.caller)
             begin = partial(session.begin_turn, new.message, earlier=new.earlier, after=new.after)
@@ -443,7 +445,7 @@ class ChatRun:
     def _end(self, session: ChatSession) -> Iterator[ag.BaseEvent]:
         result, events, given = self._result, self._events, self.given
         questions = session.questions if result is None else result.questions
-        told = {"conversation": _view(session), "questions": [question_view(each) for each in questions]}
+        members = {"conversation": _view(session), "questions": [question_view(each) for each in questions]}
         calls = [(each.id, each.wait) for each in questions if isinstance(each.wait, FrontEndCall)]
         for call_id, call in calls:
             yield from events.call(call_id, call.tool, call.arguments)
@@ -457,10 +459,10 @@ class ChatRun:
         finished = partial(ag.RunFinishedEvent, thread_id=given.thread_id, run_id=given.run_id, usage=events.usage)
         interrupts = [interrupt_of(each) for each in questions if not isinstance(each.wait, FrontEndCall)]
         if interrupts:
-            yield from self._state.snapshot(**told)
+            yield from self._state.snapshot(**members)
             yield finished(outcome=ag.RunFinishedInterruptOutcome(interrupts=interrupts))
             return
-        for name, value in told.items():
+        for name, value in members.items():
             yield from self._state.change(name, value)
         if result is not None and result.failure:
             yield ag.RunErrorEvent(message=cleaned(hide_known(result.failure)), code="turn-failed", usage=events.usage)
@@ -592,17 +594,17 @@ class RunHandlers:
                 call.status = "failed"
             return
         except RunRefused as refused:
-            code, told = refused.code, cleaned(hide_known(str(refused)))
+            code, message = refused.code, cleaned(hide_known(str(refused)))
         except tuple(_CODES) as mistake:
             code = next(code for kind, code in _CODES.items() if isinstance(mistake, kind))
-            told = cleaned(hide_known(str(mistake)))
+            message = cleaned(hide_known(str(mistake)))
         except (HandedOver, StoreError, Unreadable) as trouble:
-            code, told = "unavailable", cleaned(hide_known(unavailable_words(trouble)))
+            code, message = "unavailable", cleaned(hide_known(unavailable_words(trouble)))
         except Exception as bug:
             code = "bug"
-            told = logged(f"A run of {call.name}", bug, tells_errors=self._publisher.settings.show_errors)
+            message = logged(f"A run of {call.name}", bug, tells_errors=self._publisher.settings.show_errors)
         call.status = "error" if code == "bug" else "refused"
-        yield ag.RunErrorEvent(message=told, code=code)
+        yield ag.RunErrorEvent(message=message, code=code)
 
 
 async def _written(events: AsyncGenerator[ag.BaseEvent]) -> AsyncIterator[ServerSentEvent]:

@@ -101,8 +101,8 @@ def caught_up(session: ChatSession, given: Sequence[Message]) -> Sequence[Messag
     stored = [at for at, each in enumerate(entries) if late and each.text == given[late[-1]].content]
     if not stored:
         return given
-    told = [each for each in given[: late[-1]] if isinstance(each, SystemMessage)]
-    return [*told, *(each.message for each in entries[: stored[-1] + 1]), *given[late[-1] + 1 :]]
+    instructions = [each for each in given[: late[-1]] if isinstance(each, SystemMessage)]
+    return [*instructions, *(each.message for each in entries[: stored[-1] + 1]), *given[late[-1] + 1 :]]
 
 
 def with_history(session: ChatSession, given: Sequence[Message], after: str | None) -> Sequence[Message]:
@@ -146,16 +146,16 @@ async def begin_turn(session: ChatSession, given: Sequence[Message], *, name: st
 
 def _new_instructions(session: ChatSession, given: Sequence[Message], after: str) -> Sequence[SystemMessage]:
     """The instructions of a request, unless they are the last ones of the branch that it goes on with."""
-    told = "\n\n".join(each.content for each in given if isinstance(each, SystemMessage))
+    instructions = "\n\n".join(each.content for each in given if isinstance(each, SystemMessage))
     line = session.conversation.loaded.line_to(after)
     known = next((each.text for each in reversed(line) if each.role == "system"), "")
-    return [SystemMessage(told)] if told and told != known else []
+    return [SystemMessage(instructions)] if instructions and instructions != known else []
 
 
 def not_found(conversation: str, model: Model) -> Problem:
     """The refusal of a conversation, or of a response, that the caller does not have with a model."""
-    told = f"There is no conversation or response {conversation[:100]!r} of yours with {model.name}"
-    return Problem(HTTPStatus.NOT_FOUND, "conversation-not-found", f"{told}. Give another id, or none.")
+    detail = f"There is no conversation or response {conversation[:100]!r} of yours with {model.name}"
+    return Problem(HTTPStatus.NOT_FOUND, "conversation-not-found", f"{detail}. Give another id, or none.")
 
 
 _log = logging.getLogger(__name__)
@@ -279,9 +279,9 @@ async def _too_late(
             running = await session.follow()
             if running is not None:
                 await running.result()
-            told = AssistantMessage(too_late(question))
-            await said_in(publisher, session, *((said,) if match.forks else match.tail), told)
-            return Unclear(told.content)
+            reply = AssistantMessage(too_late(question))
+            await said_in(publisher, session, *((said,) if match.forks else match.tail), reply)
+            return Unclear(reply.content)
     return None
 
 

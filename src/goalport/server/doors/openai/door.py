@@ -395,8 +395,10 @@ class StoredResponses:
         else:
             conversation = stored.place.conversation
             if sum(each.role == "user" for each in conversation.loaded.messages.values()) > 1:
-                told = "A response cannot be deleted alone if more was said in its conversation"
-                detail = f"{told}. To delete that: goalport conversations delete {conversation.id}"
+                detail = (
+                    "A response cannot be deleted alone if more was said in its conversation. To delete that: goalport"
+                    f" conversations delete {conversation.id}"
+                )
                 raise Problem(HTTPStatus.BAD_REQUEST, "response-continued", detail)
             await self._platform.conversations.delete(conversation.id, current_caller())
         return {"id": stored.written.id, "object": "response", "deleted": True}
@@ -411,13 +413,13 @@ async def _of_chatbot(given: str, named: ResponseId, session: ChatSession) -> _S
     said, *replies = conversation.reply_to(named.said)
     line = conversation.loaded.line_to(said.id)
     before = {each.role: each for each in line[:-1]}
-    previous, told = before.get("user"), before.get("system")
+    previous, system = before.get("user"), before.get("system")
     written = ResponseFormat(
         id=given,
         model=conversation.chatbot,
         conversation=conversation.id,
         previous=str(ResponseId(conversation.id, previous.id)) if previous else "",
-        instructions=told.message.content if told else "",
+        instructions=system.message.content if system else "",
         created=int(said.at.timestamp()),
         completed=int([said, *replies][-1].at.timestamp()),
     )

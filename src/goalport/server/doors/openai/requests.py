@@ -148,8 +148,8 @@ def _image(value: object) -> Image:
     address = cast("Mapping[str, object]", value).get("url") if isinstance(value, Mapping) else value
     found = _DATA_URL.fullmatch(address) if isinstance(address, str) else None
     if found is None:
-        told = "should be an image as a data URL (data:image/png;base64,…): no address is fetched"
-        raise PydanticCustomError("image_url", told)
+        reason = "should be an image as a data URL (data:image/png;base64,…): no address is fetched"
+        raise PydanticCustomError("image_url", reason)
     try:
         return Image(found["type"].lower(), base64.b64decode("".join(found["data"].split()), validate=True))
     except (binascii.Error, BadInput):
@@ -248,8 +248,8 @@ def conversation_of(given: Sequence[GivenMessage], field: str, at: str = "[{}].c
     said = [each.role for each in given if each.role not in _INSTRUCTING]
     if not said or said[-1] != "user":
         came = f"is from {said[-1]}" if said else "is missing"
-        told = f"{field}: the last one should be from user, since it is answered, but it {came}"
-        raise BadInput(f"{told}. Add what the user says at the end.", [told])
+        problem = f"{field}: the last one should be from user, since it is answered, but it {came}"
+        raise BadInput(f"{problem}. Add what the user says at the end.", [problem])
     read: list[Message] = []
     called: dict[str, str] = {}
     for each in given:
@@ -266,8 +266,8 @@ def conversation_of(given: Sequence[GivenMessage], field: str, at: str = "[{}].c
                 read.append(ToolReply(each.tool_call_id, called.get(each.tool_call_id, ""), each.text))
     last, message = max((number, each) for number, each in enumerate(read) if isinstance(each, UserMessage))
     if message.is_empty:
-        told = f"{field}{at.format(last)}: should have a text or an image, but is empty"
-        raise BadInput(f"{told}. Send what the user says.", [told])
+        problem = f"{field}{at.format(last)}: should have a text or an image, but is empty"
+        raise BadInput(f"{problem}. Send what the user says.", [problem])
     return [*read[:last], *read[last + 1 :], read[last]]
 
 
@@ -325,8 +325,8 @@ class ResponseRequest(_Request):
     @property
     def said(self) -> Sequence[Message]:
         """The instructions, and what was said, as in `ChatRequest`."""
-        told = [SystemMessage(self.instructions)] if self.instructions else []
-        return [*told, *conversation_of(self.messages, "input", *([""] if isinstance(self.input, str) else []))]
+        instructions = [SystemMessage(self.instructions)] if self.instructions else []
+        return [*instructions, *conversation_of(self.messages, "input", *([""] if isinstance(self.input, str) else []))]
 
     @property
     def conversation_id(self) -> str:

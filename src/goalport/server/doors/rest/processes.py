@@ -99,11 +99,11 @@ class ProcessHandlers:
         process_id = str(request.path_params["id"])
         process = await process_of(self._platform, process_id, current_caller())
         if process is None:
-            told = (
+            detail = (
                 f"There is no process {process_id[:100]!r}, or it is not yours. Expected the processId of an answer. A"
                 " process that ended long ago is forgotten: start another then."
             )
-            raise Problem(HTTPStatus.NOT_FOUND, "unknown-process", told)
+            raise Problem(HTTPStatus.NOT_FOUND, "unknown-process", detail)
         call_of(request).process = process
         return process
 
@@ -173,8 +173,8 @@ class ProcessHandlers:
                 form = None if asked.declined else form_of(question)
             except UNREADABLE:
                 kind = type_name(question.response_type)
-                told = f"A {kind} cannot be read from JSON: decline, or delete the process."
-                raise _conflict("unreadable-question", told) from None
+                detail = f"A {kind} cannot be read from JSON: decline, or delete the process."
+                raise _conflict("unreadable-question", detail) from None
             try:
                 response = None if form is None else form.read(asked.response)
                 caller = current_caller()
@@ -248,8 +248,8 @@ class ProcessHandlers:
 
     def _require_admin(self, what: str) -> None:
         if not current_caller().admin:
-            told = f"Only who has the scope {self._publisher.settings.auth.admin_scope} may {what}."
-            raise Problem(HTTPStatus.FORBIDDEN, "admin-only", told)
+            detail = f"Only who has the scope {self._publisher.settings.auth.admin_scope} may {what}."
+            raise Problem(HTTPStatus.FORBIDDEN, "admin-only", detail)
 
     async def follow(self, request: Request) -> Response:
         """The events after a number; 204, after which browsers do not connect again, if none can follow."""
@@ -279,11 +279,11 @@ def _question_of(process: AgentProcess, question_id: str | None) -> Question:
         try:
             _, question = find_question(process, question_id)
         except UnknownName:
-            told = f"Process {process.id} has asked no question {question_id[:100]!r}. Expected an awaitableId of it."
-            raise invalid([f"awaitableId: {told}"], told) from None
+            detail = f"Process {process.id} has asked no question {question_id[:100]!r}. Expected an awaitableId of it."
+            raise invalid([f"awaitableId: {detail}"], detail) from None
         if question.status != "open":
-            told = f"Question {question.id} is {question.status} already: the first answer counts."
-            raise _conflict("already-answered", told)
+            detail = f"Question {question.id} is {question.status} already: the first answer counts."
+            raise _conflict("already-answered", detail)
         waiting = [question] if question in waiting else []
     if not waiting:
         raise _conflict("not-waiting", f"Process {process.id} waits for no answer: it is {process.status}.")
