@@ -35,8 +35,9 @@ async def test_a_trusted_proxy_names_the_user_and_what_groups_grant(tmp_path: Pa
     settings = load_settings(tmp_path, auth=BY_PROXY)
     authentication = Authentication.of(settings)
     assert authentication is not None
+    assert authentication.proxies is not None
     headers = [(b"x-forwarded-user", "J\u00f6rg".encode()), (b"x-forwarded-groups", b"staff, agents-admin *")]
-    grant = authentication.grant_by_proxy({"headers": headers, PEER: "127.0.0.1"}, None)
+    grant = authentication.proxies.grant_of({"headers": headers, PEER: "127.0.0.1"})
     assert grant is not None
     assert (grant.caller.id, grant.caller.issuer, grant.caller.admin) == ("J\u00f6rg", "goalport:proxy", True)
     assert grant.caller.scopes == {"staff", "agents-admin", "goals:admin", "goals:write", "goals:read"}

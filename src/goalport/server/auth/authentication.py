@@ -153,16 +153,6 @@ class Authentication:
             self._rare_log.log(_log.exception, "bug", "A verifier failed, so nobody passes whose tokens it takes.")
             raise VerifierUnavailable("a verifier failed; the error is in this log") from None
 
-    def grant_by_proxy(self, scope: Mapping[str, Any], token: str | None) -> Grant | None:
-        """What a trusted proxy grants to a request; None if none names its user.
-
-        Raises `AmbiguousCredential` for what is not believed, and for a request that has a token besides.
-        """
-        found = None if self.proxies is None else self.proxies.grant_of(scope)
-        if found is not None and token is not None:
-            raise AmbiguousCredential("The request has a token, and a user whom a proxy names. Send one of them.")
-        return found
-
 
 async def stdio_grant(authentication: Authentication | None, key: str) -> Grant:
     """What the client on stdin and stdout is granted; `key` is the one that the environment has, or empty.

@@ -37,6 +37,8 @@ _NOTHING_SENT: Final = (
     "This server needs a token or a key, in the header Authorization: Bearer TOKEN or X-API-Key: KEY."
 )
 
+_TWO_CREDENTIALS: Final = "The request has a token, and a user whom a proxy names. Send one of them."
+
 
 def route_path(scope: Scope) -> str:
     """The path of a request within this app, which another app may have mounted; without a slash at its end."""
@@ -91,8 +93,12 @@ class AuthGuard:
         address = (scope.get("client") or ("",))[0]
         try:
             token = token_of(scope["headers"], scope["query_string"])
-            grant = self._authentication.grant_by_proxy(scope, token)
-            if grant is None and token is not None:
+            proxies = self._authentication.proxies
+            by_proxy = None if proxies is None else proxies.grant_of(scope)
+            if by_proxy is not None and token is not None:
+                raise AmbiguousCredential(_TWO_CREDENTIALS)  # noqa: TRY301 - as what `token_of` raises
+            grant = by_proxy
+            if token is not None:
                 grant = await self._authentication.grant_of(token, partial(self._failed.too_many, address))
             elif grant is None and path not in self._open_paths and not path.startswith(_WELL_KNOWN):
                 answer = challenges.refusal("", _NOTHING_SENT)

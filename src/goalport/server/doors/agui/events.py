@@ -63,7 +63,10 @@ def asked(entries: Sequence[ConversationMessage], given: Sequence[ag.Message], s
     meanwhile elsewhere. Otherwise messages were edited, and the conversation is forked. Raises `BadInput` for what
     cannot be taken.
     """
-    messages = _as_stored(given, entries)
+    replies = {each.id: each.message for each in entries if each.role == "assistant"}
+    spoken = ((each, _said(each, f"messages[{number}]")) for number, each in enumerate(given))
+    # Of a reply whose stream was cut, what the conversation has of it counts.
+    messages = [replies.get(each.id, message) for each, message in spoken if message is not None]
     match, seen = compare(entries, messages), member_of(state, "conversation", "head")
     if match.tail:
         *earlier, last = match.tail
@@ -77,13 +80,6 @@ def asked(entries: Sequence[ConversationMessage], given: Sequence[ag.Message], s
         )
     asks = bool(messages) and isinstance(messages[-1], UserMessage)
     return Again(match.after) if asks and (match.after != seen or not match.forks) else None
-
-
-def _as_stored(given: Sequence[ag.Message], entries: Sequence[ConversationMessage]) -> list[Message]:
-    """What was said; of a reply whose stream was cut, what the conversation has of it."""
-    replies = {each.id: each.message for each in entries if each.role == "assistant"}
-    spoken = ((each, _said(each, f"messages[{number}]")) for number, each in enumerate(given))
-    return [replies.get(each.id, message) for each, message in spoken if message is not None]
 
 
 def _said(message: ag.Message, place: str = "messages") -> Message | None:

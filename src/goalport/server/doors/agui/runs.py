@@ -497,7 +497,7 @@ class RunHandlers:
         given = read(ag.RunAgentInput, await body_of(request))
         if problems := [*self._problems(agent, given)]:
             raise invalid(problems, "\n".join(problems))
-        call.arguments, call.name = tuple(sorted(given.model_fields_set)), _name(agent)
+        call.arguments, call.name = tuple(sorted(given.model_fields_set)), str(request.path_params["name"])
         if isinstance(agent, GoalTool):
             run = GoalRun(agent, given, publisher, call)
         else:
@@ -611,7 +611,3 @@ async def _written(events: AsyncGenerator[ag.BaseEvent]) -> AsyncIterator[Server
     async with aclosing(events):
         async for each in events:
             yield ServerSentEvent(hide_known(each.model_dump_json(by_alias=True)), sep="\n")
-
-
-def _name(agent: Agent) -> str:
-    return agent.tool.name if isinstance(agent, GoalTool) else agent.name

@@ -108,25 +108,82 @@ class _Begun:
         )
 
 
-class ChatHandlers:
-    """The handlers of requests that are answered by a model."""
+def _sent_before(request: Request) -> bool:
+    return request.headers.get(_RETRIES, "0") != "0"
 
-    def __init__(self, door: HttpDoor, models: Models) -> None:
-        self._publisher = door.publisher
-        self._platform = door.publisher.platform
-        self._settings = door.publisher.settings
-        self._models = models
+
+async def _streamed(reply: Reply, written: ChatFormat | ResponseFormat) -> AsyncGenerator[ServerSentEvent]:
+    try:
+        async with aclosing(written.stream(reply)) as events:
+            async for each in events:
+                yield each
+    except (HandedOver, StoreError) as error:
+        for each in written.failed(unavailable_words(error)):
+            yield each
+
+
+_TASK: Final = "### Task:"
+_FORM: Final = re.compile(
+    r'### \W{0,9}Output\b[^\n]{0,200}\n[^\n{#]{0,100}JSON[^{#]{0,100}\{\s{0,20}"(?P<name>\w{1,20})"'
+)
+"""The section that says the form: `JSON format: { "title": "…" }`. It is short, so that a search in a long text is."""
+_EMPTY: Final[Mapping[str, object]] = {
+    "title": "",
+    "prompt": "",
+    "text": "",
+    "tags": [],
+    "follow_ups": [],
+    "queries": [],
+}
+"""What is answered without a model, by the name of what a chat interface asks for."""
+
+
+def _task_of(message: Message) -> str:
+    """What a chat interface asks for by itself in a message; empty: it is something that a person said."""
+    if not isinstance(message, UserMessage) or not message.content.startswith(_TASK):
+        return ""
+    found = _FORM.search(message.content)
+    return found["name"] if found and found["name"] in _EMPTY else ""
+
+
+_ROOT: Final = "/v1"
+_PATHS: Final = "Below {root}/v1 there are models, chat/completions and responses."
+
+
+class OpenAiDoor:
+    """Conversations as OpenAI's API has them."""
+
+    exposed_headers: Sequence[str] = (CONVERSATION, "Retry-After", "x-should-retry")
+    """The response headers that a web page needs as a client."""
+
+    def __init__(self, publisher: Publisher, access: Access) -> None:
+        door = HttpDoor("openai", _ROOT, publisher, access, refusal, _PATHS)
+        self._publisher, self._platform, self._settings = publisher, publisher.platform, publisher.settings
+        self._models = models = Models(door)
         self._forgetting: set[asyncio.Task[None]] = set()
+        stored = StoredResponses(door, models)
 
-    async def complete(self, request: Request) -> Response:
-        """Answer the last message of a history (`/v1/chat/completions`)."""
-        return await self._answer(request, ChatRequest)
+        self.routes: Sequence[Route] = [
+            door.start_route(f"{_ROOT}/chat/completions", POST=partial(self._answer, ChatRequest)),
+            door.start_route(f"{_ROOT}/responses", POST=partial(self._answer, ResponseRequest)),
+            door.route(f"{_ROOT}/responses/{{id:path}}/cancel", POST=stored.cancel),
+            door.route(f"{_ROOT}/responses/{{id:path}}/input_items", GET=stored.input_items),
+            door.route(f"{_ROOT}/responses/{{id:path}}", GET=stored.show, DELETE=stored.delete),
+            door.route(f"{_ROOT}/models", GET=models.list),
+            door.route(f"{_ROOT}/models/{{id:path}}", GET=models.show),
+            door.route(f"{_ROOT}/{{unknown:path}}"),
+        ]
 
-    async def respond(self, request: Request) -> Response:
-        """Answer the input of a response (`/v1/responses`)."""
-        return await self._answer(request, ResponseRequest)
+    def report(self, address: str) -> Iterator[str]:
+        """How clients connect, in lines; `address` is the URL of the server."""
+        yield f"OpenAI's API, for chats: {address}{_ROOT}"
 
-    async def _answer(self, request: Request, kind: type[ChatRequest] | type[ResponseRequest]) -> Response:
+    def refusal(self, status: HTTPStatus, kind: str, detail: str, /) -> Response:
+        """A refusal by the site, as an error of OpenAI's API."""
+        return refusal(Problem(status, kind, detail))
+
+    async def _answer(self, kind: type[ChatRequest] | type[ResponseRequest], request: Request) -> Response:
+        """Answer the last message of a history, or the input of a response."""
         body = await body_of(request)
         asked = read_request(kind, body)
         named = named_conversation(request, self._settings.auth, current_caller())
@@ -237,79 +294,6 @@ class ChatHandlers:
         self._forgetting.add(task)
         task.add_done_callback(self._forgetting.discard)
         return task
-
-
-def _sent_before(request: Request) -> bool:
-    return request.headers.get(_RETRIES, "0") != "0"
-
-
-async def _streamed(reply: Reply, written: ChatFormat | ResponseFormat) -> AsyncGenerator[ServerSentEvent]:
-    try:
-        async with aclosing(written.stream(reply)) as events:
-            async for each in events:
-                yield each
-    except (HandedOver, StoreError) as error:
-        for each in written.failed(unavailable_words(error)):
-            yield each
-
-
-_TASK: Final = "### Task:"
-_FORM: Final = re.compile(
-    r'### \W{0,9}Output\b[^\n]{0,200}\n[^\n{#]{0,100}JSON[^{#]{0,100}\{\s{0,20}"(?P<name>\w{1,20})"'
-)
-"""The section that says the form: `JSON format: { "title": "…" }`. It is short, so that a search in a long text is."""
-_EMPTY: Final[Mapping[str, object]] = {
-    "title": "",
-    "prompt": "",
-    "text": "",
-    "tags": [],
-    "follow_ups": [],
-    "queries": [],
-}
-"""What is answered without a model, by the name of what a chat interface asks for."""
-
-
-def _task_of(message: Message) -> str:
-    """What a chat interface asks for by itself in a message; empty: it is something that a person said."""
-    if not isinstance(message, UserMessage) or not message.content.startswith(_TASK):
-        return ""
-    found = _FORM.search(message.content)
-    return found["name"] if found and found["name"] in _EMPTY else ""
-
-
-_ROOT: Final = "/v1"
-_PATHS: Final = "Below {root}/v1 there are models, chat/completions and responses."
-
-
-class OpenAiDoor:
-    """Conversations as OpenAI's API has them."""
-
-    exposed_headers: Sequence[str] = (CONVERSATION, "Retry-After", "x-should-retry")
-    """The response headers that a web page needs as a client."""
-
-    def __init__(self, publisher: Publisher, access: Access) -> None:
-        door = HttpDoor("openai", _ROOT, publisher, access, refusal, _PATHS)
-        models = Models(door)
-        chats, stored = ChatHandlers(door, models), StoredResponses(door, models)
-
-        self.routes: Sequence[Route] = [
-            door.start_route(f"{_ROOT}/chat/completions", POST=chats.complete),
-            door.start_route(f"{_ROOT}/responses", POST=chats.respond),
-            door.route(f"{_ROOT}/responses/{{id:path}}/cancel", POST=stored.cancel),
-            door.route(f"{_ROOT}/responses/{{id:path}}/input_items", GET=stored.input_items),
-            door.route(f"{_ROOT}/responses/{{id:path}}", GET=stored.show, DELETE=stored.delete),
-            door.route(f"{_ROOT}/models", GET=models.list),
-            door.route(f"{_ROOT}/models/{{id:path}}", GET=models.show),
-            door.route(f"{_ROOT}/{{unknown:path}}"),
-        ]
-
-    def report(self, address: str) -> Iterator[str]:
-        """How clients connect, in lines; `address` is the URL of the server."""
-        yield f"OpenAI's API, for chats: {address}{_ROOT}"
-
-    def refusal(self, status: HTTPStatus, kind: str, detail: str, /) -> Response:
-        """A refusal by the site, as an error of OpenAI's API."""
-        return refusal(Problem(status, kind, detail))
 
 
 class _Stored(NamedTuple):

@@ -39,20 +39,7 @@ from goalport.runtime.process import (
 )
 from goalport.runtime.process.event_log import DIALOGUE
 from goalport.server.auth import current_caller
-from goalport.server.doors.rest.openapi import (
-    EVENT_NAME,
-    EVENTS,
-    PROCESSES,
-    ContinueRequest,
-    EndQuery,
-    EraseQuery,
-    EventsQuery,
-    ListQuery,
-    NoQuery,
-    StartRequest,
-    StateQuery,
-    read_query,
-)
+from goalport.server.doors.rest import openapi as api
 from goalport.server.publish.answers import reason_of, written_by
 from goalport.server.publish.forms import form_of
 from goalport.server.publish.goal_tools import CallPolicy, GoalTool
@@ -109,8 +96,8 @@ class ProcessHandlers:
 
     async def start(self, request: Request) -> Response:
         """Start a process of a published goal, and wait for its result for a while."""
-        read_query(NoQuery, request)
-        asked = read(StartRequest, await body_of(request))
+        api.read_query(api.NoQuery, request)
+        asked = read(api.StartRequest, await body_of(request))
         tool, call, key = self._tool(asked), call_of(request), request.headers.get(_KEY)
         call.name, call.arguments = tool.tool.name, tuple(asked.input or asked.bindings or ())
         self._require(self._publisher.publication.scopes.tools[tool.tool.name])
@@ -135,7 +122,7 @@ class ProcessHandlers:
                 outcome = await _outcome_within(process, 0)
             return answer_to(process, outcome, root_of(request))
 
-    def _tool(self, asked: StartRequest) -> GoalTool:
+    def _tool(self, asked: api.StartRequest) -> GoalTool:
         """The published goal that a request names, perhaps one that its caller may not start. Raises `Problem`."""
         if (asked.goal is None) == (asked.agent is None):
             raise invalid(["goal: give either goal or agent"], "Name the goal to start, or its agent.")
@@ -165,8 +152,8 @@ class ProcessHandlers:
         """Answer a question of a process, and wait for what comes of it for a while."""
         process = await self._own(request)
         self._require(self._access.of_process(process))
-        read_query(NoQuery, request)
-        asked = read(ContinueRequest, await body_of(request))
+        api.read_query(api.NoQuery, request)
+        asked = read(api.ContinueRequest, await body_of(request))
         question = _question_of(process, asked.awaitable_id)
         async with admitted(self._publisher.limits, request, begins=False):
             try:
@@ -191,14 +178,14 @@ class ProcessHandlers:
     async def look(self, request: Request) -> Response:
         """The state of a process; with `wait`, once it has ended or waits for an answer."""
         process = await self._own(request)
-        await _outcome_within(process, read_query(StateQuery, request).wait)
+        await _outcome_within(process, api.read_query(api.StateQuery, request).wait)
         return JSONResponse(view_of(process, root_of(request)))
 
     async def end(self, request: Request) -> Response:
         """Kill a process; one that has ended is not changed, unless it is to be erased."""
         process, trail = await self._own(request), self._publisher.audit_trail
         self._require(self._access.of_process(process))
-        asked, goes_on = read_query(EndQuery, request), not process.status.ended
+        asked, goes_on = api.read_query(api.EndQuery, request), not process.status.ended
         if asked.erase:
             await self._platform.processes.erase(process.root.id, asked.reason)
             trail.erased(current_caller(), None, {"process_id": process.id})
@@ -212,7 +199,7 @@ class ProcessHandlers:
 
     async def erase(self, request: Request) -> Response:
         """Erase what the caller left; for an admin, what any caller did."""
-        asked, caller = read_query(EraseQuery, request), current_caller()
+        asked, caller = api.read_query(api.EraseQuery, request), current_caller()
         self._require(self._publisher.publication.scopes.rules.write)
         if asked.caller:
             self._require_admin("erase what another left")
@@ -226,7 +213,7 @@ class ProcessHandlers:
 
     async def list(self, request: Request) -> Response:
         """The processes of the caller, or for an admin those of all, a page at a time."""
-        asked, caller = read_query(ListQuery, request, "status"), current_caller()
+        asked, caller = api.read_query(api.ListQuery, request, "status"), current_caller()
         if asked.of_all:
             self._require_admin("list those of all callers")
         with suppress(Unreadable):  # one that cannot be read is there too
@@ -256,9 +243,9 @@ class ProcessHandlers:
         process = await self._own(request)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        asked = read_query(EventsQuery, request)
+        asked = api.read_query(api.EventsQuery, request)
         if _LAST_ID in request.headers:  # a client that connects again repeats its query
-            asked = read(EventsQuery, {"after": request.headers[_LAST_ID]})
+            asked = read(api.EventsQuery, {"after": request.headers[_LAST_ID]})
         ended = process.status.ended
         events = self._platform.events(process.id, asked.after)
         async with AsyncExitStack() as counted:
@@ -310,7 +297,7 @@ async def _written(first: LoggedEvent | None, events: AsyncGenerator[LoggedEvent
     def message(logged: LoggedEvent) -> ServerSentEvent:
         view = {to_camel(name): value for name, value in as_json(logged.event).items() if name not in DIALOGUE}
         data = hide_known(json.dumps(view, ensure_ascii=False))
-        return ServerSentEvent(data, event=EVENT_NAME, id=str(logged.number), sep="\n")
+        return ServerSentEvent(data, event=api.EVENT_NAME, id=str(logged.number), sep="\n")
 
     async with aclosing(events):
         if first is not None:
@@ -394,12 +381,12 @@ def record_line(record: ProcessRecord, root: str, *, with_caller: bool = False) 
 
 def _links(root: str, process_id: str) -> dict[str, str]:
     name = quote(process_id, safe="")
-    path = f"{root}{PROCESSES}/{name}"
+    path = f"{root}{api.PROCESSES}/{name}"
     return {
         "self": path,
         "wait": f"{path}?wait={_WAIT_SECONDS}",
         "continue": f"{path}/continue",
-        "events": f"{root}{EVENTS}/{name}",
+        "events": f"{root}{api.EVENTS}/{name}",
     }
 
 
