@@ -26,7 +26,7 @@ from goalport.server.auth.verifiers import AmbiguousCredential, Grant, InvalidTo
 _log = logging.getLogger(__name__)
 REVERIFY_SECONDS: Final = 25.0
 """Seconds between two verifications: with the 30 of a verifier that asks its provider, less than a minute."""
-GONE: Final[Message] = {"type": "http.disconnect"}
+_GONE: Final[Message] = {"type": "http.disconnect"}
 _LISTEN: Final = (b"mcp-method", b"subscriptions/listen")
 """The header of the method whose answer is a stream, though it is a POST. The SDK compares it with the body."""
 _WELL_KNOWN: Final = ("/.well-known/", "/mcp/.well-known/", "/sse/.well-known/")
@@ -46,15 +46,38 @@ def route_path(scope: Scope) -> str:
     return path.removeprefix(root) if root and f"{path}/".startswith(f"{root}/") else path
 
 
-async def receive_until(ending: asyncio.Event, receive: Receive) -> Message | None:
-    """The next message of a request; None if the event is set before it comes."""
-    hearing, waiting = asyncio.ensure_future(receive()), asyncio.create_task(ending.wait())
-    try:
-        await asyncio.wait((hearing, waiting), return_when=asyncio.FIRST_COMPLETED)
-        return hearing.result() if hearing.done() else None
-    finally:
-        hearing.cancel()
-        waiting.cancel()
+async def answer_until(
+    ending: asyncio.Event | None, app: ASGIApp, scope: Scope, receive: Receive, send: Send, kind: bytes = b""
+) -> None:
+    """Answer a request by `app`, which is told that the client has left once the event is set, if there is one.
+
+    `kind` is how the content type of responses begins that end so, once they have begun; empty: all do, at any time.
+    A response that has begun and then ends so is completed; one of a `kind`, also where `app` just returns.
+    """
+    in_midst = False
+
+    async def receive_until_end() -> Message:
+        if ending is None:
+            return await receive()
+        hearing, waiting = asyncio.ensure_future(receive()), asyncio.create_task(ending.wait())
+        try:
+            await asyncio.wait((hearing, waiting), return_when=asyncio.FIRST_COMPLETED)
+            return await hearing if hearing.done() or (kind and not in_midst) else _GONE
+        finally:
+            hearing.cancel()
+            waiting.cancel()
+
+    async def note(message: Message) -> None:
+        nonlocal in_midst
+        if message["type"] == "http.response.start":
+            in_midst = not kind or any(value.startswith(kind) for _, value in message.get("headers", ()))
+        elif not message.get("more_body"):
+            in_midst = False
+        await send(message)
+
+    await app(scope, receive_until_end, note)
+    if in_midst and (kind or (ending is not None and ending.is_set())):
+        await send({"type": "http.response.body"})
 
 
 class AuthGuard:
@@ -129,24 +152,12 @@ class AuthGuard:
 
     async def _stream(self, grant: Grant, token: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request as long as its credential grants what it did; then the app is told that the client left."""
-        ended, begun, complete = asyncio.Event(), False, False
-
-        async def receive_until_end() -> Message:
-            return GONE if ended.is_set() else await receive_until(ended, receive) or GONE
-
-        async def note(message: Message) -> None:
-            nonlocal begun, complete
-            begun = True
-            complete = message["type"] == "http.response.body" and not message.get("more_body")
-            await send(message)
-
+        ended = asyncio.Event()
         watcher = asyncio.create_task(self._watch(grant, token, ended))
         try:
-            await self._app(scope, receive_until_end, note)
+            await answer_until(ended, self._app, scope, receive, send)
         finally:
             watcher.cancel()
-        if ended.is_set() and begun and not complete:
-            await send({"type": "http.response.body", "body": b""})
 
     async def _watch(self, grant: Grant, token: str, ended: asyncio.Event) -> None:
         """Wait until the credential grants less or is no longer valid, or nobody can say, and end the stream."""

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from goalport.base.hosts import is_loopback, is_wildcard
 from goalport.base.observe import RareLog
 from goalport.models.llm import TRIAL_MODEL
-from goalport.server.auth.guard import GONE, receive_until, route_path
+from goalport.server.auth.guard import answer_until, route_path
 from goalport.server.doors.mcp.door import SSE_PATH
 from goalport.server.doors.mcp.jsonrpc import replayed
 from goalport.server.site.health import HEALTH_PATHS
@@ -235,24 +235,8 @@ class EndedStreams:
         self._closing = closing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        streams = False
         ends_early = scope["type"] == "http" and scope["method"] == "GET" and route_path(scope) != SSE_PATH
-
-        async def watched_send(message: Message) -> None:
-            nonlocal streams
-            if message["type"] == "http.response.start":
-                streams = any(value.startswith(_EVENTS) for _, value in message.get("headers", ()))
-            elif not message.get("more_body"):
-                streams = False
-            await send(message)
-
-        async def receive_or_end() -> Message:
-            message = await receive_until(self._closing, receive)
-            return message or (GONE if streams else await receive())
-
-        await self._app(scope, receive_or_end if ends_early else receive, watched_send)
-        if streams:
-            await send({"type": "http.response.body"})
+        await answer_until(self._closing if ends_early else None, self._app, scope, receive, send, _EVENTS)
 
 
 _DIGITS: Final = 20
