@@ -12,9 +12,6 @@ from textwrap import wrap
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from goalport.base.colours import coloured, takes_colours
 from goalport.base.errors import BadInput
@@ -58,6 +55,7 @@ def show_markdown(text: str) -> None:
     """Print Markdown: drawn on a terminal, with control sequences removed; unchanged in a pipe."""
     if sys.stdout.isatty():
         # Imported here, because its parser takes 0.1 s to load, and few commands print Markdown.
+        from rich.console import Console
         from rich.markdown import Markdown
 
         Console().print(Markdown(visible(text)))
@@ -73,6 +71,9 @@ def show_lines(lines: Iterable[str]) -> None:
 
 def show_difference(lines: Iterable[str]) -> None:
     """Print a unified diff on standard error, in its usual colours."""
+    from rich.console import Console
+    from rich.text import Text
+
     console = Console(stderr=True)
     for line in lines:
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
@@ -94,6 +95,11 @@ def confirmed(question: str, unattended: str) -> bool:
 
 def _show_table(records: Sequence[Record]) -> None:
     """Print a table if it fits, else a paragraph for each record, so that no name is broken."""
+    # Imported where something is drawn: a server, and a command in a pipe, start without it.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     console = Console(no_color=not takes_colours(sys.stdout))
     table = Table(box=None, pad_edge=False, header_style="bold")
     columns = [column for column in records[0] if any(_cell(record[column]) for record in records)]

@@ -23,7 +23,7 @@ from goalport.base.errors import BadInput, GoalportError, ModelNotReady, Nothing
 from goalport.base.words import in_json
 from goalport.knowledge.documents import GitHubArchives
 from goalport.knowledge.rag import DocumentIndex
-from goalport.knowledge.references import LlmReference, LlmReferenceProviders, NamedReferences
+from goalport.knowledge.references import LlmReference, NamedReferences
 from goalport.models.llm import (
     AssistantMessage,
     EmbeddingService,
@@ -334,6 +334,7 @@ def workspace_references(documents: DocumentsOfPlatform, settings: Settings, wor
     if not file.exists():
         return NamedReferences()
     from goalport.knowledge.rag import ToolishRag
+    from goalport.knowledge.references import LlmReferenceProviders
 
     archives = GitHubArchives(settings.data_dir / "github")
     types = _PlatformReferences(documents, archives, settings.data_dir, file.parent)
