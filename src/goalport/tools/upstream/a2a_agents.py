@@ -7,9 +7,9 @@ SDK writes and reads both versions of the protocol; the requests are sent by the
 """
 
 import re
+from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -39,9 +39,18 @@ from goalport.tools.upstream.http_transport import HttpTransport
 from goalport.tools.upstream.tool import ToolRequest
 from goalport.tools.upstream.upstream_server import ToolClient, failure_reason
 
+try:
+    from a2a import types as a2a
+    from a2a.client import Client, ClientConfig, ClientFactory
+    from a2a.client.card_resolver import parse_agent_card
+    from a2a.types import TaskState
+    from a2a.utils.errors import A2AError
+    from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+    from google.protobuf.struct_pb2 import Struct, Value
+except ImportError as error:
+    raise ImportError('Calling other agents needs `pip install "goalport[a2a]"`.') from error
+
 if TYPE_CHECKING:
-    from a2a.client import Client
-    from a2a.types import AgentCard, Message, Part, StreamResponse, Task, TaskState
     from mcp_types import CallToolResult, Tool as Definition
 
 T = TypeVar("T")
@@ -57,6 +66,11 @@ _INPUT: Final[Mapping[str, object]] = {
     },
     "required": ["message"],
 }
+_GOING: Final = {
+    TaskState.TASK_STATE_UNSPECIFIED,
+    TaskState.TASK_STATE_SUBMITTED,
+    TaskState.TASK_STATE_WORKING,
+}
 _PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 """Seconds between two looks at a task that cannot be followed, at first and at last."""
 _CANCEL: Final = 5.0
@@ -71,7 +85,7 @@ class AgentConnection(Connection):
     """A connection to an agent. Its transport is a `HttpTransport`."""
 
     _client: Any = None
-    card: "AgentCard | None" = None
+    card: a2a.AgentCard | None = None
     """The card that was read last; one that is there already is not read again when the connection is opened."""
 
     @asynccontextmanager
@@ -94,7 +108,8 @@ class AgentConnection(Connection):
         card = self.card = await self._read_card()
         self._client = self._client_of(card)
         if card.capabilities.extended_agent_card and (self._config.headers or self._config.oauth):
-            card = await self._extended(card)
+            with suppress(A2AError):
+                card = await self._client.get_extended_agent_card(a2a.GetExtendedAgentCardRequest())
         self._listing = Listing(tuple(_definitions(card)))
         return self._listing
 
@@ -108,9 +123,6 @@ class AgentConnection(Connection):
 
         Raises `ToolError` when there is no result.
         """
-        from a2a.utils.errors import A2AError
-        from google.protobuf.json_format import ParseError
-
         task = RemoteTask(self._config.name, self._client, call)
         try:
             return await task.result(name, arguments)
@@ -137,10 +149,7 @@ class AgentConnection(Connection):
             why = one_line(why or self.transport.last_error())
             raise ToolError(f"the agent {self._config.name!r} refused the message: {why}") from error
 
-    async def _read_card(self) -> "AgentCard":
-        from a2a.client.card_resolver import parse_agent_card
-        from google.protobuf.json_format import ParseError
-
+    async def _read_card(self) -> a2a.AgentCard:
         url = self._config.url.rstrip("/")
         for address in [url] if url.endswith(".json") else [f"{url}{each}" for each in _CARDS]:
             response = await self._http.get(address)
@@ -153,7 +162,7 @@ class AgentConnection(Connection):
         except (ValueError, ParseError) as error:
             raise ConnectionLost(f"what is at {address} is no agent card: {one_line(str(error), 200)}") from None
 
-    def _usable(self, card: "AgentCard") -> "AgentCard":
+    def _usable(self, card: a2a.AgentCard) -> a2a.AgentCard:
         """The card with the interfaces that can be used. Credentials are for the host of the configuration alone."""
         offered = [*card.supported_interfaces]
         known = [each for each in offered if each.protocol_binding in BINDINGS]
@@ -172,9 +181,7 @@ class AgentConnection(Connection):
         card.supported_interfaces.extend(sorted(own, key=lambda each: BINDINGS.index(each.protocol_binding)))
         return card
 
-    def _client_of(self, card: "AgentCard") -> "Client":
-        from a2a.client import ClientConfig, ClientFactory
-
+    def _client_of(self, card: a2a.AgentCard) -> Client:
         http: Any = self._http
         config = ClientConfig(
             httpx_client=http,
@@ -186,16 +193,6 @@ class AgentConnection(Connection):
             return ClientFactory(config).create(card)
         except ValueError as error:
             raise ConnectionLost(f"its card offers no version that goalport calls: {error}") from None
-
-    async def _extended(self, card: "AgentCard") -> "AgentCard":
-        """The card with all that this caller may use."""
-        from a2a.types import GetExtendedAgentCardRequest
-        from a2a.utils.errors import A2AError
-
-        try:
-            return await self._client.get_extended_agent_card(GetExtendedAgentCardRequest())
-        except A2AError:
-            return card
 
 
 def _said(response: httpx2.Response) -> str:
@@ -210,12 +207,11 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
 
 
-def _definitions(card: "AgentCard") -> "Iterable[Definition]":
+def _definitions(card: a2a.AgentCard) -> "Iterable[Definition]":
     """The skills of an agent as tools; an agent without any is one by itself."""
-    from a2a.types import AgentSkill
     from mcp_types import Tool as Definition
 
-    for skill in card.skills or [AgentSkill(id="ask", name=card.name, description=card.description)]:
+    for skill in card.skills or [a2a.AgentSkill(id="ask", name=card.name, description=card.description)]:
         examples = f"\nFor example: {listed(skill.examples)}" if skill.examples else ""
         yield Definition(
             name=skill.id or skill.name,
@@ -228,7 +224,7 @@ def _definitions(card: "AgentCard") -> "Iterable[Definition]":
 class RemoteTask:
     """One call of an agent, and the task that it makes of it."""
 
-    def __init__(self, server: str, client: "Client", call: Call) -> None:
+    def __init__(self, server: str, client: Client, call: Call) -> None:
         self._server, self._client, self._call = server, client, call
         self._record = call.hooks.record
         self._id = self._record.begun if self._record is not None else ""
@@ -237,14 +233,12 @@ class RemoteTask:
 
     async def result(self, skill: str, arguments: Mapping[str, object]) -> "CallToolResult":
         """Send the message, unless that was done before the program ended, and follow the task to its end."""
-        from a2a.types import Message, TaskState
-
         if self._id:
             found = await self._looked_at()
         else:
             given = [each for each in (arguments.get("message"), arguments.get("data")) if each or each == {}]
             found = await self._sent(self._key, map(_part, given), {"skill": skill} if skill else {})
-        while not isinstance(found, Message):
+        while not isinstance(found, a2a.Message):
             words = _words(found.status.message.parts)
             match found.status.state:
                 case TaskState.TASK_STATE_COMPLETED:
@@ -264,31 +258,25 @@ class RemoteTask:
 
     async def cancel(self) -> None:
         """End the task, if it has begun."""
-        from a2a.types import CancelTaskRequest
-        from a2a.utils.errors import A2AError
-
         if self._id:
             with anyio.move_on_after(_CANCEL, shield=True), suppress(A2AError, httpx2.HTTPError):
-                await self._client.cancel_task(CancelTaskRequest(id=self._id))
+                await self._client.cancel_task(a2a.CancelTaskRequest(id=self._id))
 
     async def _sent(
-        self, key: str, parts: "Iterable[Part]", metadata: dict[str, Any], context: str = ""
-    ) -> "Task | Message":
+        self, key: str, parts: Iterable[a2a.Part], metadata: dict[str, Any], context: str = ""
+    ) -> a2a.Task | a2a.Message:
         """Tell the agent something; what has come of it until the task ends, asks, or is silent."""
-        from a2a.types import Message, Role, SendMessageRequest
-
-        message = Message(message_id=key, role=Role.ROLE_USER, task_id=self._id, context_id=context, parts=parts)
+        message = a2a.Message(
+            message_id=key, role=a2a.Role.ROLE_USER, task_id=self._id, context_id=context, parts=parts
+        )
         message.metadata.update(metadata)
-        return await self._after(self._client.send_message(SendMessageRequest(message=message)))
+        return await self._after(self._client.send_message(a2a.SendMessageRequest(message=message)))
 
-    async def _followed(self) -> "Task | Message":
+    async def _followed(self) -> a2a.Task | a2a.Message:
         """The task when more has happened in it."""
-        from a2a.types import SubscribeToTaskRequest
-        from a2a.utils.errors import A2AError
-
         await self._rest()
         try:
-            return await self._after(self._client.subscribe(SubscribeToTaskRequest(id=self._id)))
+            return await self._after(self._client.subscribe(a2a.SubscribeToTaskRequest(id=self._id)))
         except (NotImplementedError, A2AError, httpx2.HTTPError):
             # The agent has no streams, is away, or the task has just ended.
             return await self._looked_at()
@@ -297,15 +285,12 @@ class RemoteTask:
         await anyio.sleep(self._pause)
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 
-    async def _after(self, events: "AsyncIterator[StreamResponse]") -> "Task | Message":
+    async def _after(self, events: AsyncIterator[a2a.StreamResponse]) -> a2a.Task | a2a.Message:
         """The task after a stream has ended, has come to where the task needs somebody, or has been silent for long."""
-        from a2a.types import TaskState
-
-        going = {TaskState.TASK_STATE_UNSPECIFIED, TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING}
         state, event = TaskState.TASK_STATE_WORKING, None
-        async with aclosing(cast("AsyncGenerator[StreamResponse]", events)):
+        async with aclosing(cast("AsyncGenerator[a2a.StreamResponse]", events)):
             try:
-                while state in going:
+                while state in _GOING:
                     # Once it is known what has begun, the agent can be asked whether it goes on.
                     with anyio.move_on_after(self._call.seconds / 3 if self._id else None) as silence:
                         event = await anext(events, None)
@@ -320,10 +305,8 @@ class RemoteTask:
                     raise
         return await self._looked_at()
 
-    async def _note(self, about: Any) -> "TaskState":
+    async def _note(self, about: Any) -> TaskState:
         """Note what an event says: the task that has begun, and progress. Its state; of an artifact, that it works."""
-        from a2a.types import TaskState
-
         identity = about.id if hasattr(about, "id") else about.task_id
         if identity and identity != self._id:
             self._id = identity
@@ -337,15 +320,13 @@ class RemoteTask:
             await report(self._told, None, cleaned(words, _PROGRESS))
         return about.status.state
 
-    async def _looked_at(self) -> "Task":
+    async def _looked_at(self) -> a2a.Task:
         """The task as it is now. An agent that is away is asked again, for as long as the call may take."""
-        from a2a.types import GetTaskRequest
-
         if not self._id:
             raise ToolError(f"the agent {self._server!r} answered with nothing.")
         while True:
             try:
-                found = await self._client.get_task(GetTaskRequest(id=self._id, history_length=0))
+                found = await self._client.get_task(a2a.GetTaskRequest(id=self._id, history_length=0))
             except (httpx2.TransportError, httpx2.HTTPStatusError) as error:
                 if isinstance(error, httpx2.HTTPStatusError) and not error.response.is_server_error:
                     raise
@@ -354,10 +335,8 @@ class RemoteTask:
                 self._call.renew()
                 return found
 
-    async def _answered(self, task: "Task") -> "Task | Message":
+    async def _answered(self, task: a2a.Task) -> a2a.Task | a2a.Message:
         """What comes of a person's answer to the question of a task. Raises `ToolError` where there is none."""
-        from a2a.utils.errors import A2AError
-
         said, ask = task.status.message, self._call.hooks.ask
         asked = _question(said.parts)
         process = RemoteProcess(task.id, "", {"answer": None}, asked)
@@ -391,7 +370,7 @@ class RemoteTask:
             return now
 
 
-def _question(parts: "Iterable[Part]") -> dict[str, Any]:
+def _question(parts: Iterable[a2a.Part]) -> dict[str, Any]:
     """What is asked: in words, by the form of another goalport, or by the call of a tool with which ADK asks."""
     asked: dict[str, Any] = {"message": _words(parts), "schema": {"type": "string"}}
     for data in map(_data, parts):
@@ -409,29 +388,23 @@ def _question(parts: "Iterable[Part]") -> dict[str, Any]:
     return asked
 
 
-def _part(value: object, call: Mapping[str, object] | None = None) -> "Part":
+def _part(value: object, call: Mapping[str, object] | None = None) -> a2a.Part:
     """A part with a text or data; the result of a `call`, if it is given, as ADK has it."""
-    from a2a.types import Part
-    from google.protobuf.json_format import ParseDict
-    from google.protobuf.struct_pb2 import Struct, Value
-
     if call is None and isinstance(value, str):
-        return Part(text=value)
+        return a2a.Part(text=value)
     kind = Struct()
     if call is not None:
         value = {"id": call["id"], "name": call["name"], "response": {"result": value}}
         kind.update({"adk_type": "function_response"})
-    return Part(data=ParseDict(cast("Any", value), Value()), media_type="application/json", metadata=kind)
+    return a2a.Part(data=ParseDict(cast("Any", value), Value()), media_type="application/json", metadata=kind)
 
 
-def _words(parts: "Iterable[Part]") -> str:
+def _words(parts: Iterable[a2a.Part]) -> str:
     return "\n".join(each.text for each in parts if each.text)
 
 
-def _data(part: "Part") -> object:
+def _data(part: a2a.Part) -> object:
     """The data of a part; None: it has none."""
-    from google.protobuf.json_format import MessageToDict
-
     return _whole(MessageToDict(part.data)) if part.HasField("data") else None
 
 
@@ -448,43 +421,30 @@ def _whole(value: object) -> object:
             return value
 
 
-def _result(parts: "Iterable[Part]") -> "CallToolResult":
+def _result(parts: Iterable[a2a.Part]) -> "CallToolResult":
     """What an agent gave, as the result of a tool: texts and files as blocks, an object as structured content."""
-    from base64 import b64encode
+    from mcp_types import CallToolResult
 
-    from mcp_types import (
-        BlobResourceContents,
-        CallToolResult,
-        EmbeddedResource,
-        ImageContent,
-        ResourceLink,
-        TextContent,
-    )
-
-    blocks: list[Any] = []
+    blocks: list[dict[str, Any]] = []
     data: list[object] = []
     for part in parts:
-        media = part.media_type or "application/octet-stream"
+        media, name = part.media_type or "application/octet-stream", part.filename
         match part.WhichOneof("content"):
             case "text":
-                blocks.append(TextContent(text=part.text))
+                blocks.append({"type": "text", "text": part.text})
             case "data":
                 data.append(_data(part))
             case "raw" if media.startswith("image/"):
-                blocks.append(ImageContent(data=b64encode(part.raw).decode(), mime_type=media))
+                blocks.append({"type": "image", "data": b64encode(part.raw), "mimeType": media})
             case "raw":
-                uri, blob = f"a2a:{part.filename or 'file'}", b64encode(part.raw).decode()
-                blocks.append(EmbeddedResource(resource=BlobResourceContents(uri=uri, blob=blob, mime_type=media)))
-            case "url":
-                blocks.append(ResourceLink(uri=part.url, name=part.filename or part.url, mime_type=media))
+                file = {"uri": f"a2a:{name or 'file'}", "blob": b64encode(part.raw), "mimeType": media}
+                blocks.append({"type": "resource", "resource": file})
             case _:
-                pass
+                blocks.append({"type": "resource_link", "uri": part.url, "name": name or part.url, "mimeType": media})
     structured = data[0] if len(data) == 1 else data
-    if data and not isinstance(structured, dict):
+    if not isinstance(structured, dict):
         structured = {"result": structured}
-    if data and not blocks:
-        blocks.append(TextContent(text=to_json(structured).decode()))
-    return CallToolResult(content=blocks, structured_content=cast("dict[str, Any]", structured) if data else None)
+    return CallToolResult.model_validate({"content": blocks, "structuredContent": structured if data else None})
 
 
 class A2aAgent(ToolObject):
@@ -506,13 +466,6 @@ class A2aAgent(ToolObject):
         timeout: float = 60.0,
     ) -> None:
         host = urlsplit(url).hostname
-        if find_spec("a2a") is None:
-            raise DeclarationError(
-                "A2aAgent",
-                expected="the SDK of A2A",
-                came="it is not installed",
-                fix='Install it: `pip install "goalport[a2a]"`.',
-            )
         if host is None:
             raise DeclarationError(
                 "A2aAgent",
@@ -522,7 +475,7 @@ class A2aAgent(ToolObject):
             )
         self.name = name or re.sub(r"[^A-Za-z0-9_-]+", "_", host)
         self._skill = skill
-        self._card: AgentCard | None = None
+        self._card: a2a.AgentCard | None = None
         self._config = ServerConfig(self.name, "a2a", url=url, headers=dict(headers or {}), timeout=timeout)
         register_secrets(self, self._config.all_secrets())
         about = description or f"Ask the agent {self.name}. It may take a while, and ask something meanwhile."
