@@ -111,17 +111,17 @@ class Budget:
         require_limit("actions", self.actions, whole=True)
         require_limit("tokens", self.tokens, whole=True)
 
-    def overrun(self, actions: int, usage: TokenUsage) -> str | None:
-        """Which limit is reached, in a sentence; None while no limit is."""
-        if actions >= self.actions:
-            return (
-                f"The budget of {self.actions} actions is used up."
-                " Allow more by ProcessOptions(budget=Budget(actions=…)), or by the setting max_actions of a server."
-            )
-        return self.overspent(usage)
+    def used_up(self, actions: int) -> str | None:
+        """That no further action may run after so many, in a sentence; None: one may."""
+        if actions < self.actions:
+            return None
+        return (
+            f"The budget of {self.actions} actions is used up."
+            " Allow more by ProcessOptions(budget=Budget(actions=…)), or by the setting max_actions of a server."
+        )
 
     def overspent(self, usage: TokenUsage) -> str | None:
-        """As `overrun`, for the limits of models only."""
+        """Which limit of models is reached, in a sentence; None while none is."""
         if usage.cost >= self.cost and usage.cost > 0:
             return f"The budget of {in_dollars(self.cost)} is used up ({in_dollars(usage.cost)} spent)."
         if usage.tokens >= self.tokens and usage.tokens > 0:

@@ -257,15 +257,12 @@ class ProcessOptions:
 
     def overrun(self, process: ProcessView) -> str | None:
         """Why no further action may run, in a sentence; None: one may run."""
-        return self.budget.overrun(process.turn_actions, process.turn_usage) or self._reason_to_end(process)
+        return self.budget.used_up(process.turn_actions) or self.overspent(process)
 
     def overspent(self, process: ProcessView) -> str | None:
         """Why a running action may ask no further model, in a sentence; None: it may."""
-        return self.budget.overspent(process.turn_usage) or self._reason_to_end(process)
-
-    def _reason_to_end(self, process: ProcessView) -> str | None:
-        policy = self.early_termination
-        return None if policy is None else policy.reason_to_end(process, stuck=False)
+        policy, overspent = self.early_termination, self.budget.overspent(process.turn_usage)
+        return overspent or (None if policy is None else policy.reason_to_end(process, stuck=False))
 
     def concurrency(self, process: ProcessView, wanted: Sequence[str]) -> int:
         """How many of the wanted actions may run at once; it is never less than 1."""
