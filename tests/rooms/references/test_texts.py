@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from goalport.knowledge.documents import WebFetcher, WebLimits
-from goalport.knowledge.documents.folder import Freshness
 from goalport.knowledge.references import RefreshPolicy, file_text, package_resource, refreshed, web_page
 from tests.rooms.documents.loopback import Page, Site, serving
 from tests.rooms.references.asked import call, offered, prompt_of
@@ -145,12 +144,21 @@ async def test_of_an_empty_text_it_is_said_that_it_is_empty(tmp_path: Path) -> N
     assert await call(rules, "read") == f"{file} is empty."
 
 
-@pytest.mark.parametrize(("seconds", "due"), [(0.0, True), (60.0, False)])
-def test_what_could_not_be_read_is_tried_again_after_a_while(seconds: float, *, due: bool) -> None:
-    for policy in (RefreshPolicy.never(), RefreshPolicy.after(600)):
-        freshness = Freshness(policy, seconds)
-        freshness.note_failure()
-        assert freshness.is_due is due
+@pytest.mark.parametrize(("seconds", "read"), [(0.0, True), (60.0, False)])
+@pytest.mark.parametrize("policy", ["never", "10m"])
+async def test_what_could_not_be_read_is_tried_again_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, seconds: float, *, read: bool
+) -> None:
+    monkeypatch.setattr("goalport.knowledge.references.texts._RETRY", seconds)
+    file = tmp_path / "rules.md"
+    rules = file_text(file, refresh=policy)
+    await refreshed(rules)
+    assert "There is no 'rules.md'" in rules.notes()
+
+    file.write_text("Be kind.")
+    await refreshed(rules)
+
+    assert ("Be kind." in rules.notes()) is read
 
 
 @pytest.mark.parametrize(

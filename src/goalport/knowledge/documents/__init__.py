@@ -22,7 +22,7 @@ _MODULES = {
         "element_id",
         "read_plain_text",
     ],
-    "folder": ["Folder", "FolderLimits", "FoundLine", "Freshness", "RefreshPolicy"],
+    "folder": ["Folder", "FolderLimits", "FoundLine", "RefreshPolicy"],
     "github": ["ArchiveLimits", "GitHubArchives", "GitHubCopy", "GitHubPlace"],
     "html_text": ["read_html"],
     "markdown": ["YamlText", "read_markdown", "read_yaml"],

@@ -19,7 +19,6 @@ from goalport.knowledge.documents.folder import (
     Folder as Folder,
     FolderLimits as FolderLimits,
     FoundLine as FoundLine,
-    Freshness as Freshness,
     RefreshPolicy as RefreshPolicy,
 )
 from goalport.knowledge.documents.github import (

@@ -10,11 +10,10 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from time import monotonic
 from typing import Final, Self
 
 from goalport.base.errors import DocumentError
@@ -60,30 +59,6 @@ class RefreshPolicy:
         if found is None:
             raise ValueError(f"should be never, always, or a time such as 30s, 10m, 2h or 1d; came {written!r}")
         return cls.after(float(found["number"]) * _SECONDS[found["unit"]])
-
-
-@dataclass(slots=True)
-class Freshness:
-    """When something was read last."""
-
-    policy: RefreshPolicy
-    retry_seconds: float = 60.0
-    """How long to wait after a failure, so that what does not answer does not slow down every request."""
-    _due: float | None = field(default=0.0, init=False)
-    """The time at which it is to be read; None: never again."""
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time to read."""
-        return self._due is not None and monotonic() >= self._due
-
-    def note_success(self) -> None:
-        """Note that it was read now."""
-        self._due = None if self.policy.seconds is None else monotonic() + self.policy.seconds
-
-    def note_failure(self) -> None:
-        """Note that it could not be read now."""
-        self._due = monotonic() + min(self.retry_seconds, self.policy.seconds or self.retry_seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,17 @@ from functools import partial
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from time import monotonic
 from typing import Annotated, Final, Generic, Self, TypeVar
 from urllib.parse import urlsplit
 
-from anyio import get_cancelled_exc_class, to_thread
+from anyio import to_thread
 from pydantic import Field
 
 from goalport.base.errors import DocumentError
 from goalport.base.words import cleaned, folded, one_line
 from goalport.knowledge.documents import Folder, GitHubArchives, GitHubCopy, GitHubPlace, WebFetcher, read_html
-from goalport.knowledge.documents.folder import Freshness, RefreshPolicy
+from goalport.knowledge.documents.folder import RefreshPolicy
 from goalport.models.prompts import as_data
 from goalport.tools import Tool, tool
 
@@ -32,6 +33,8 @@ _PAGE: Final = 16_000
 """Characters that one call of a tool reads."""
 _LONGEST: Final = 5_000_000
 """Characters of a text that are kept."""
+_RETRY: Final = 60.0
+"""Seconds after which what could not be read is tried again."""
 _MOST_LINES: Final = 40
 _LINES: Final = 400
 """Lines of a file that one call of a tool reads."""
@@ -46,25 +49,27 @@ class _Source(Generic[T]):
     """What a reference has from elsewhere: it is read where its policy says so, and stays when that fails."""
 
     def __init__(self, name: str, policy: RefreshPolicy, read: Callable[[], Awaitable[T]]) -> None:
-        self._name, self._read, self._freshness = name, read, Freshness(policy)
+        self._name, self._policy, self._read = name, policy, read
+        self._due: float | None = 0.0
+        """The time at which it is to be read; None: never again."""
         self.value: T | None = None
         self.failure = ""
         """Why there is none, or no newer one, since it was tried last; empty: it was read."""
 
     async def refresh(self, *, now: bool = False) -> None:
         """Read it where it is time to, or `now`."""
-        if not now and not self._freshness.is_due:
+        if not now and (self._due is None or monotonic() < self._due):
             return
+        seconds, done = self._policy.seconds, False
         try:
             self.value, self.failure = await self._read(), ""
-            self._freshness.note_success()
+            done = True
         except DocumentError as error:
             _log.warning("The reference %r keeps what it had: %s", self._name, error)
             self.failure = str(error)
-            self._freshness.note_failure()
-        except get_cancelled_exc_class():  # what answers slowly must not slow down every request
-            self._freshness.note_failure()
-            raise
+        finally:  # also if nobody waits for it any longer: what answers slowly must not slow down every request
+            wait = seconds if done else min(_RETRY, seconds or _RETRY)
+            self._due = None if wait is None else monotonic() + wait
 
     async def waited_for(self) -> T:
         """It, read now if a request did not wait for it: a tool can. Raises `DocumentError` where there is none."""
