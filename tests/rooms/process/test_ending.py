@@ -184,7 +184,7 @@ async def test_a_listener_that_fails_harms_nobody() -> None:
 
 async def test_a_bug_in_goalport_itself_would_fail_the_process_and_not_hang_it() -> None:
     class Broken(Budget):
-        def overrun(self, actions: int, usage: object) -> str | None:
+        def used_up(self, actions: int) -> str | None:
             raise RuntimeError("impossible")
 
     process = await AgentPlatform([Walker]).run("Walker", Step(0), options=ProcessOptions(budget=Broken()))
