@@ -64,7 +64,7 @@ async def browser(url: str) -> None:
         await client.get(url)
 
 
-async def accepted(_message: str, asked: Any) -> Mapping[str, object]:
+async def accepted(_message: str, asked: Any, _key: str = "") -> Mapping[str, object]:
     """A person who sends a form as it is shown."""
     return {name: each["default"] for name, each in asked["properties"].items() if "default" in each}
 

@@ -76,7 +76,7 @@ async def test_progress_and_questions_of_the_reference_server_reach_the_caller(n
     async def hear(done: float, total: float | None, words: str | None) -> None:
         heard.append(done)
 
-    async def ask(message: str, schema: Asked) -> Mapping[str, object]:
+    async def ask(message: str, schema: Asked, key: str = "") -> Mapping[str, object]:
         asked.append(schema)
         return {"name": "Lynda"}
 
@@ -135,7 +135,7 @@ async def test_one_of_several_is_killed_in_mid_call_and_comes_back(node: str) ->
     async with connected(reference, of_python("time")) as servers:
         pid = children_of(os.getpid(), "server-everything")[0]
 
-        async def ask(message: str, schema: Asked) -> Mapping[str, object]:
+        async def ask(message: str, schema: Asked, key: str = "") -> Mapping[str, object]:
             os.kill(pid, signal.SIGKILL)
             assert not (await servers.call("get_current_time", "time", timezone="UTC")).is_error
             return {}

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from goalport.agents.domain import WaitFor
 from goalport.base.errors import Declined
@@ -73,14 +73,22 @@ class FrontEnd:
     something else, so an action takes `FrontEnd | None`.
     """
 
-    name: ClassVar[str] = "front end"
-    description: ClassVar[str] = "The application in which the person is"
     context: tuple[tuple[str, str], ...] = ()
     """What the front end says about the place where the person is: descriptions, and their values."""
     offers: tuple[OfferedTool, ...] = ()
     """The tools that it offers."""
     told: str = "{}"
     """Its state and its properties, as JSON."""
+
+    @property
+    def name(self) -> str:
+        """What a model calls it."""
+        return "front end"
+
+    @property
+    def description(self) -> str:
+        """What it is."""
+        return "The application in which the person is"
 
     @classmethod
     def of(
