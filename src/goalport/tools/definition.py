@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final, Literal, Protocol, Self, TypeVar, cast, get_args, overload
 
 from goalport.base.caller import Caller, require_scopes
@@ -83,7 +82,15 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     all of them; by default the scope to read for a tool that is `read_only`, else the scope to write.
     """
     mark = ToolMark(**settings)
-    return partial(_put, mark) if function is None else _put(mark, function)
+
+    def marked(function: Any) -> Any:
+        is_function = callable(function) or hasattr(function, "__func__")
+        if not is_function or isinstance(function, type):
+            raise TypeError(f"@tool marks functions and methods, but came to {function!r}. Mark the function itself.")
+        setattr(function, _ATTRIBUTE, mark)
+        return function
+
+    return marked if function is None else marked(function)
 
 
 def mark_of(function: object) -> ToolMark | None:
@@ -93,14 +100,6 @@ def mark_of(function: object) -> ToolMark | None:
         if isinstance(mark, ToolMark):
             return mark
     return None
-
-
-def _put(mark: ToolMark, function: Any) -> Any:
-    is_function = callable(function) or hasattr(function, "__func__")
-    if not is_function or isinstance(function, type):
-        raise TypeError(f"@tool marks functions and methods, but came to {function!r}. Mark the function itself.")
-    setattr(function, _ATTRIBUTE, mark)
-    return function
 
 
 _log = logging.getLogger(__name__)
@@ -352,25 +351,24 @@ class Tool:
     @classmethod
     def from_instance(cls, instance: object) -> "tuple[Tool, ...]":
         """The `@tool` methods of an object as tools, in source order. Raises `DeclarationError` when there are none."""
-        found = cls.safely_from_instance(instance)
-        if not found:
-            raise DeclarationError(
-                class_name(type(instance)),
-                expected="methods that are marked with @tool",
-                came="there is none",
-                fix="Put @tool above the methods that a model may call.",
-            )
-        return found
+        if found := cls.safely_from_instance(instance):
+            return found
+        raise DeclarationError(
+            class_name(type(instance)),
+            expected="methods that are marked with @tool",
+            came="there is none",
+            fix="Put @tool above the methods that a model may call.",
+        )
 
     def checked(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """The arguments converted to the schema's types, such as numbers that were sent as text. Raises `BadInput`."""
         problems = schema_problems(self.input_schema, arguments)
-        if problems:
-            coerced = coerce_numbers(self.input_schema, arguments)
-            if schema_problems(self.input_schema, coerced):
-                raise BadInput(corrections(problems))
-            return coerced
-        return arguments
+        if not problems:
+            return arguments
+        coerced = coerce_numbers(self.input_schema, arguments)
+        if schema_problems(self.input_schema, coerced):
+            raise BadInput(corrections(problems))
+        return coerced
 
     @classmethod
     def safely_from_instance(cls, instance: object) -> "tuple[Tool, ...]":
@@ -494,22 +492,11 @@ class ToolObject:
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools, in source order; of several with one name only the first."""
-        return distinct(each.tool for each in self.named())
-
-    def named(self) -> "tuple[NamedTool, ...]":
-        """The tools with their original names, including those whose names clash."""
-        made = (
-            inner.named()
-            if isinstance(inner, ToolObject)
-            else [NamedTool(each.name, each) for each in _tools_of_one(inner)]
-            for inner in self.objects
-        )
-        kept = (each for tools in made for each in tools if self.filter(each.own_name))
-        return tuple(each.renamed(self.naming) for each in kept)
+        return distinct(tool for _, tool in named_tools(self.objects, self.naming, self.filter))
 
     def duplicates(self) -> tuple[str, ...]:
         """The names that more than one tool has, so that the author can choose another naming."""
-        return duplicate_names(each.tool for each in self.named())
+        return duplicate_names(tool for _, tool in named_tools(self.objects, self.naming, self.filter))
 
     def with_prefix(self, prefix: str) -> "ToolObject":
         """A copy that puts `prefix` in front of all names, after the naming is applied."""
@@ -525,15 +512,16 @@ class ToolObject:
         return ToolObject(*self.objects, naming=self.naming, filter=lambda name: before(name) and keep(name))
 
 
-@dataclass(frozen=True, slots=True)
-class NamedTool:
-    """A tool, and its original name."""
-
-    own_name: str
-    tool: Tool
-
-    def renamed(self, naming: Naming) -> "NamedTool":
-        return NamedTool(self.own_name, self.tool.with_name(naming(self.tool.name)))
+def named_tools(objects: Iterable[object], naming: Naming, keep: Callable[[str], bool]) -> list[tuple[str, Tool]]:
+    """The tools that a filter keeps, each renamed and after its original name, including those whose names clash."""
+    found: list[tuple[str, Tool]] = []
+    for each in objects:
+        if isinstance(each, ToolObject):
+            inner = named_tools(each.objects, each.naming, each.filter)
+        else:
+            inner = [(made.name, made) for made in _tools_of_one(each)]
+        found += [(own, made.with_name(naming(made.name))) for own, made in inner if keep(own)]
+    return found
 
 
 def tools_of(*objects: object) -> tuple[Tool, ...]:

@@ -5,10 +5,10 @@ An `McpToolExport` at the top level of a module in `tools/` is found and served;
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from goalport.base.caller import Caller, require_scopes
-from goalport.tools.definition import NamedTool, Tool, ToolObject, distinct, duplicate_names, everything
+from goalport.tools.definition import Tool, ToolObject, distinct, duplicate_names, everything, named_tools
 from goalport.tools.groups import ToolGroup
 from goalport.tools.naming import Naming, identity, prefixed, reference_prefix
 
@@ -103,15 +103,6 @@ class NamedTools(Protocol):
     def tools(self) -> Sequence[Tool]: ...
 
 
-@runtime_checkable
-class _Publishable(Protocol):
-    """A reference that clients of a server get in another form than a model of this program does."""
-
-    def as_published(self) -> NamedTools:
-        """What clients get: tools, and resources if it is a `ResourceProvider` too."""
-        ...
-
-
 @dataclass(frozen=True)
 class McpToolExport:
     """What to publish. The naming of each tool object is applied first, then that of the export.
@@ -170,8 +161,8 @@ class McpToolExport:
     def from_llm_references(
         cls, references: Iterable[NamedTools], *, naming: Naming = identity, scopes: Sequence[str] | None = None
     ) -> "McpToolExport":
-        """Export several references, each with its own prefix."""
-        shown = [each.as_published() if isinstance(each, _Publishable) else each for each in references]
+        """Export several references, each with its own prefix. Of one with `as_published()`, clients get that."""
+        shown = [cast("NamedTools", getattr(each, "as_published", lambda each=each: each)()) for each in references]
         tool_objects: list[ToolObject] = []
         for each in shown:
             about = each.description.rstrip(" .\n")
@@ -199,15 +190,11 @@ class McpToolExport:
 
     def tools(self) -> tuple[Tool, ...]:
         """The published tools, sorted by name; of several tools with one name only the first."""
-        found = distinct(each.tool for each in self._named())
+        found = distinct(tool for _, tool in named_tools(self.tool_objects, self.naming, self.filter))
         if self.scopes is not None:
             found = tuple(replace(each, scopes=self.scopes) for each in found)
         return tuple(sorted(found, key=lambda each: each.name))
 
     def duplicates(self) -> tuple[str, ...]:
         """The names that more than one tool has; of each, only the first tool is published."""
-        return duplicate_names(each.tool for each in self._named())
-
-    def _named(self) -> tuple[NamedTool, ...]:
-        kept = (each for inner in self.tool_objects for each in inner.named() if self.filter(each.own_name))
-        return tuple(each.renamed(self.naming) for each in kept)
+        return duplicate_names(tool for _, tool in named_tools(self.tool_objects, self.naming, self.filter))

@@ -14,7 +14,7 @@ import asyncio
 import inspect
 import logging
 import math
-from asyncio import CancelledError, Task, current_task
+from asyncio import CancelledError, current_task
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -102,16 +102,10 @@ class Arguments:
     """One field per parameter, under a generated name, since pydantic does not allow every name for a field."""
     parameters: Mapping[str, "_Slot"]
     """The parameters by field name, in the order of the signature, including those that are injected."""
-
-    @property
-    def injected(self) -> tuple[type, ...]:
-        """The types of the parameters that callers do not see."""
-        return tuple(each.injection.kind for each in self.parameters.values() if each.injection is not None)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the parameters that callers see."""
-        return tuple(_wire_name(field) for field in self.model.model_fields.values())
+    names: tuple[str, ...]
+    """The names of the parameters that callers see."""
+    injected: tuple[type, ...]
+    """The types of the parameters that callers do not see."""
 
     def schema(self, descriptions: Mapping[str, str]) -> dict[str, object]:
         """The JSON Schema of the arguments. `descriptions`, by parameter, are used where the annotation has none."""
@@ -139,7 +133,7 @@ class Arguments:
         named: dict[str, object] = {}
         for field, slot in self.parameters.items():
             value = slot.injection.value() if slot.injection else getattr(filled, field)
-            given = slot.is_always_given or field in filled.model_fields_set
+            given = slot.injection or isinstance(slot.default, FieldInfo) or field in filled.model_fields_set
             if slot.is_positional:
                 positional.append(value if given else slot.default)
             elif given:
@@ -156,10 +150,6 @@ class _Slot:
     is_positional: bool = False
     injection: Injection | None = None
     """How the parameter is injected; None when the caller fills it."""
-
-    @property
-    def is_always_given(self) -> bool:
-        return self.injection is not None or isinstance(self.default, FieldInfo)
 
 
 def read_arguments(function: Callable[..., object]) -> Arguments:
@@ -220,32 +210,29 @@ def _arguments(where: str, slots: list[_Slot], hints: Mapping[str, Any]) -> Argu
         model = create_model("Arguments", __config__=config, **fields)
         model.model_json_schema(schema_generator=PlainSchema)
     except UNREADABLE as error:
-        raise _unreadable(where, [*aliases.values()], hints, error) from error
-    return Arguments(model, by_field)
+        for name in aliases.values():
+            try:
+                TypeAdapter(hints[name]).json_schema(schema_generator=PlainSchema)
+            except UNREADABLE as reason:
+                raise DeclarationError(
+                    where,
+                    expected=f"a type for the parameter {name!r} that JSON can express",
+                    came=f"it is {hints[name]!r} ({why_not_json(hints[name], reason)})",
+                    fix="Use numbers, strings, enums, lists, dicts, dataclasses, TypedDicts or pydantic models, or for"
+                    " a service `Annotated[…, Provided]`.",
+                ) from error
+        raise DeclarationError(
+            where,
+            expected="a signature that a JSON Schema can describe",
+            came=first_line(str(error)),
+            fix="Simplify the annotations or defaults.",
+        ) from error
+    names = tuple(map(_wire_name, model.model_fields.values()))
+    return Arguments(model, by_field, names, tuple(each.injection.kind for each in slots if each.injection is not None))
 
 
 def _wire_name(field: FieldInfo) -> str:
     return field.validation_alias if isinstance(field.validation_alias, str) else field.alias or ""
-
-
-def _unreadable(where: str, names: list[str], hints: Mapping[str, Any], error: Exception) -> DeclarationError:
-    for name in names:
-        try:
-            TypeAdapter(hints[name]).json_schema(schema_generator=PlainSchema)
-        except UNREADABLE as reason:
-            return DeclarationError(
-                where,
-                expected=f"a type for the parameter {name!r} that JSON can express",
-                came=f"it is {hints[name]!r} ({why_not_json(hints[name], reason)})",
-                fix="Use numbers, strings, enums, lists, dicts, dataclasses, TypedDicts or pydantic models, or for a"
-                " service `Annotated[…, Provided]`.",
-            )
-    return DeclarationError(
-        where,
-        expected="a signature that a JSON Schema can describe",
-        came=first_line(str(error)),
-        fix="Simplify the annotations or defaults.",
-    )
 
 
 V = TypeVar("V")
@@ -276,8 +263,21 @@ class Contained:
             if task is None or not task.cancelling():
                 words = "Something that it waited for was cancelled. Catch that where it is awaited."
                 raise NonRetryable(words) from None
-        elif not _is_for_the_loop(escape) and _runs_in(task):
-            raise NonRetryable(_in_words(escape)) from escape
+            return
+        inner = leaves(cast("BaseException", escape)) if isinstance(escape, BaseExceptionGroup) else ()
+        if any(isinstance(each, (Interruption, CancelledError)) for each in inner):
+            return  # a task group has raised this for the event loop
+        try:
+            is_closing = current_task() is not task
+        except RuntimeError:
+            is_closing = True
+        if is_closing:
+            return  # a coroutine that is being closed must not be stopped
+        kind: type[BaseException] = type(cast("BaseException", escape))
+        words = f"It raised {kind.__name__}, which is no Exception and is for ending programs."
+        if issubclass(kind, SystemExit):
+            words = "It tried to exit the program (SystemExit)."
+        raise NonRetryable(f"{words} Raise an error instead.") from escape
 
 
 class ContextValue(Generic[V]):
@@ -316,29 +316,6 @@ class ContextValues:
             variable.reset(token)
 
 
-def _is_for_the_loop(escape: BaseException) -> bool:
-    """Whether this is a group with an interruption or a cancellation, as a task group raises it."""
-    return isinstance(escape, BaseExceptionGroup) and any(
-        isinstance(each, (Interruption, CancelledError)) for each in leaves(cast("BaseException", escape))
-    )
-
-
-def _runs_in(task: Task[Any] | None) -> bool:
-    """Whether the calling code still runs in the task; not while its coroutine is closed, which must not be stopped."""
-    try:
-        return current_task() is task
-    except RuntimeError:
-        return False
-
-
-def _in_words(escape: BaseException) -> str:
-    if isinstance(escape, SystemExit):
-        return "It tried to exit the program (SystemExit). Raise an error instead."
-    return (
-        f"It raised {type(escape).__name__}, which is no Exception and is for ending programs. Raise an error instead."
-    )
-
-
 T = TypeVar("T")
 
 
@@ -357,19 +334,13 @@ async def in_thread(
             when_full()
         await limiter.acquire_on_behalf_of(token)
     try:
-        result = await to_thread.run_sync(token.call, abandon_on_cancel=True, limiter=CapacityLimiter(math.inf))
+        made = await to_thread.run_sync(token.call, abandon_on_cancel=True, limiter=CapacityLimiter(math.inf))
     finally:
         token.leave()
-    if isinstance(result, _NonException):
-        raise result.error
-    return result
-
-
-@dataclass(frozen=True, slots=True)
-class _NonException:
-    """An exception of a function that is no `Exception`; an event loop would treat it as its own end, or its task's."""
-
-    error: BaseException
+    result, escape = made
+    if escape is not None:
+        raise escape
+    return cast("T", result)
 
 
 class _ThreadToken(Generic[T]):
@@ -382,18 +353,21 @@ class _ThreadToken(Generic[T]):
         self._lock = Lock()
         self._runs = self._left = False
 
-    def call(self) -> T | _NonException:
-        """Call the function, in its thread, unless the wait for it was cancelled before."""
+    def call(self) -> tuple[T | None, BaseException | None]:
+        """Call the function, in its thread, unless the wait for it was cancelled before.
+
+        An exception that is no `Exception` is returned: raised, an event loop would treat it as the end of its task.
+        """
         with self._lock:
             if self._left:
                 raise RuntimeError("Nobody waits for this any more.")
             self._runs = True
         try:
-            return self._function()
+            return self._function(), None
         except BaseException as error:
             if isinstance(error, Exception):
                 raise
-            return _NonException(error)
+            return None, error
         finally:
             with self._lock:
                 self._runs = False
@@ -450,23 +424,16 @@ class MappingHandler:
 
 
 async def _called(function: Callable[..., Any], *positional: object, **named: object) -> object:
-    call = partial(function, *positional, **named)
+    call, inner = partial(function, *positional, **named), function
+    while isinstance(inner, partial):
+        inner = cast("Callable[..., Any]", inner.func)
+    is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
     with Contained():
-        value = call() if _is_async(function) else await in_thread(call, _limiter())
+        value = call() if is_async else await in_thread(call, to_thread.current_default_thread_limiter())
         value = await value if inspect.isawaitable(value) else cast("object", value)
     if isinstance(value, ToolResult) and value.cause is not None:
         _log.warning("A tool failed: %s", hide(value.text), exc_info=value.cause)
     return value
-
-
-def _limiter() -> CapacityLimiter:
-    return to_thread.current_default_thread_limiter()
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    while isinstance(function, partial):
-        function = cast("Callable[..., Any]", function.func)
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 def needs_process(function: Callable[..., object]) -> bool:
@@ -481,19 +448,17 @@ def needs_process(function: Callable[..., object]) -> bool:
             continue
         seen.append(each)
         for named in (each.__globals__.get(name) for name in _names(each.__code__)):
-            if _is_of_process(named):
-                return True
             # Uses the type and not the value, as a proxy may fail outside its context when it is asked for its class.
-            if issubclass(type(named), FunctionType) and named.__module__ == each.__module__:
+            kind = type(cast("object", named))
+            if issubclass(kind, type | FunctionType):
+                of_process = hasattr(named, CURRENT)
+            else:
+                of_process = hasattr(kind, "in_process") and getattr(named, "in_process", False) is True
+            if of_process:
+                return True
+            if issubclass(kind, FunctionType) and named.__module__ == each.__module__:
                 written.append(named)
     return False
-
-
-def _is_of_process(named: object) -> bool:
-    """Whether only a process has what a name stands for: a class, a function or a tool."""
-    if issubclass(type(named), type | FunctionType):
-        return hasattr(named, CURRENT)
-    return hasattr(type(named), "in_process") and getattr(named, "in_process", False) is True
 
 
 def _names(code: CodeType) -> Iterator[str]:

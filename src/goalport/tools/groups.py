@@ -8,7 +8,7 @@ default, which a group of the role in a workspace or a configuration replaces. U
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from statistics import fmean
@@ -74,11 +74,16 @@ class ToolGroup:
                 came=f"it is {self.role!r}",
                 fix='Give it a name: `ToolGroup.of("stock", …)`.',
             )
-        given = _only_tools(self.role, self.tools)
-        approved = (
-            each.with_approval(self.approve) if each.approval == "never" != self.approve else each for each in given
-        )
-        object.__setattr__(self, "tools", tuple(approved))
+        given = tuple[object, ...](self.tools)
+        if strange := [each for each in given if not isinstance(each, Tool)]:
+            raise DeclarationError(
+                f"ToolGroup {self.role!r}",
+                expected="tools",
+                came=f"there is {strange[0]!r}",
+                fix=f"Write `ToolGroup.of({self.role!r}, …)`, which takes functions and objects too.",
+            )
+        tools = (replace(each, approval=self.approve) if each.approval == "never" else each for each in self.tools)
+        object.__setattr__(self, "tools", tuple(tools))
         object.__setattr__(self, "permissions", frozenset(self.permissions))
         object.__setattr__(self, "name", self.name or self.role)
         if clashes := duplicate_names(self.tools):
@@ -258,44 +263,25 @@ class ToolGroupResolver:
 
     def missing(self, requirement: Requirement) -> str | None:
         """Why a requirement is not met at this moment, in a sentence; None when it is met."""
-        group = self.find(requirement.role)
+        role = requirement.role
+        group = self.find(role)
         if group is None:
-            why = self.why_missing(requirement.role)
-            return (
-                f"The tool group {requirement.role!r} cannot be used now. {why}"
-                if why
-                else f"No tool group plays the role {requirement.role!r}. {self._offer(requirement.role)}"
-            )
-        has = [tool.name for tool in group.tools]
+            if why := self.why_missing(role):
+                return f"The tool group {role!r} cannot be used now. {why}"
+            roles = sorted(self._playing())
+            if near := nearest(role, roles):
+                hint = did_you_mean(near)
+            else:
+                hint = offer(role, roles, none="There are no tool groups.")
+                hint += " Groups are ToolGroup values in tools/, and toolGroups in mcp_config.json."
+            return f"No tool group plays the role {role!r}. {hint}"
+        has = sorted(tool.name for tool in group.tools)
         missing = [name for name in requirement.tools if name not in has]
         if not missing:
             return None
-        lacks = f"The tool group {requirement.role!r} lacks {listed(missing)}."
-        if why := self.why_missing(requirement.role):
-            return f"{lacks} {why}"
-        return (
-            f"{lacks} It has {listed(sorted(has)) or 'no tools'}: add the missing ones to the group, or require others."
-        )
-
-    def _offer(self, role: str) -> str:
-        roles = sorted(self._playing())
-        if near := nearest(role, roles):
-            return did_you_mean(near)
-        hint = offer(role, roles, none="There are no tool groups.")
-        return f"{hint} Groups are ToolGroup values in tools/, and toolGroups in mcp_config.json."
-
-
-def _only_tools(role: str, tools: Iterable[object]) -> tuple[Tool, ...]:
-    given = tuple(tools)
-    strange = [each for each in given if not isinstance(each, Tool)]
-    if strange:
-        raise DeclarationError(
-            f"ToolGroup {role!r}",
-            expected="tools",
-            came=f"there is {strange[0]!r}",
-            fix=f"Write `ToolGroup.of({role!r}, …)`, which takes functions and objects too.",
-        )
-    return tuple(each for each in given if isinstance(each, Tool))
+        why = self.why_missing(role)
+        why = why or f"It has {listed(has) or 'no tools'}: add the missing ones to the group, or require others."
+        return f"The tool group {role!r} lacks {listed(missing)}. {why}"
 
 
 Numbers = Annotated[list[float], Field(description="The numbers.")]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from enum import Enum
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, core_schema, to_json, to_jsonable_python
@@ -19,7 +19,7 @@ from typing_extensions import is_typeddict
 
 from goalport.base.errors import DeclarationError, ToolError
 from goalport.base.introspection import Origin
-from goalport.base.words import shortened, validation_problems
+from goalport.base.words import one_line, shortened, validation_problems
 from goalport.tools.schemas import (
     UNREADABLE,
     PlainSchema,
@@ -61,7 +61,7 @@ class ToolResult:
     @property
     def content(self) -> "tuple[ContentBlock, ...]":
         """Text and blocks as content blocks, as MCP transmits them; there is at least one."""
-        texts = (_block(self.text),) if self.text or not self.blocks else ()
+        texts = (_text_block(self.text),) if self.text or not self.blocks else ()
         return (*texts, *self.blocks)
 
     @classmethod
@@ -105,27 +105,19 @@ class ToolResult:
         return core_schema.is_instance_schema(cls)
 
 
-def is_content(value: object) -> "TypeGuard[ContentBlock]":
-    """Whether a value is a content block of MCP."""
-    return isinstance(value, block_types())
-
-
 def _blocks(value: object) -> "tuple[ContentBlock, ...] | None":
-    """The value as content blocks, with strings as text blocks; None when it contains anything else."""
-    if is_content(value):
-        return (value,)
-    if not isinstance(value, list | tuple):
+    """The value as content blocks, with strings as text blocks; None when it contains anything else, or no block."""
+    types = block_types()
+    parts = cast("Sequence[object]", value) if isinstance(value, list | tuple) else (value,)
+    if not any(isinstance(each, types) for each in parts) or not all(isinstance(each, (*types, str)) for each in parts):
         return None
-    parts = cast("Sequence[object]", value)
-    if not any(map(is_content, parts)) or not all(is_content(part) or isinstance(part, str) for part in parts):
-        return None
-    return tuple(_block(part) for part in parts)
+    return tuple(_text_block(each) if isinstance(each, str) else cast("ContentBlock", each) for each in parts)
 
 
-def _block(part: object) -> "ContentBlock":
+def _text_block(text: str) -> "ContentBlock":
     from mcp_types import TextContent
 
-    return part if is_content(part) else TextContent(type="text", text=str(part))
+    return TextContent(type="text", text=text)
 
 
 def _json(value: object) -> str:
@@ -140,7 +132,7 @@ def _json(value: object) -> str:
         ) from error
 
 
-_UNDESCRIBED: Final = (None, NoneType, Any, object)
+_UNDESCRIBED: Final = (NoneType, Any, object)
 """Return types for which no schema is published."""
 
 
@@ -155,23 +147,31 @@ class Output:
 
     def result(self, value: object) -> ToolResult:
         """Convert a return value into a result. Raises `ToolError` when it is not of the declared type."""
-        if self.adapter is None:
-            return _undeclared(value)
         if isinstance(value, ToolResult):
             return value
+        if self.adapter is None:
+            result = ToolResult.of(value)
+            if value is None or result.blocks:
+                return result
+            plain: object = to_jsonable_python(value, by_alias=True)
+            if may_hold_non_finite(result.text) and non_finite_in_words(plain):
+                return result
+            structured = cast("dict[str, object]", plain) if isinstance(plain, dict) else {"result": plain}
+            return replace(result, structured=structured)
         try:
             kept = self.adapter.validate_python(value)
             plain = self.adapter.dump_python(kept, mode="json", by_alias=True, warnings="error")
             text = self.adapter.dump_json(kept, by_alias=True).decode()
-        except ValidationError as error:
-            raise _not_as_declared("; ".join(shortened(validation_problems(error, value)))) from error
-        except PydanticSerializationError as error:
-            raise _not_as_declared(" ".join(str(error).split())) from error
+        except (ValidationError, PydanticSerializationError) as error:
+            is_invalid = isinstance(error, ValidationError)
+            why = "; ".join(shortened(validation_problems(error, value))) if is_invalid else one_line(str(error))
+            message = f"The tool has a fault: what it returned is not of its declared type ({why})."
+            raise ToolError(message) from error
         if may_hold_non_finite(text) and (words := non_finite_in_words(plain)):
             raise ToolError(f"The tool has a fault: what it returned cannot be sent: {words}")
         if self.is_wrapped:
             return replace(ToolResult.of(kept), structured={"result": plain})
-        return ToolResult(text=text, artifact=kept, structured=plain)
+        return ToolResult(text=text, artifact=kept, structured=cast("dict[str, object]", plain))
 
 
 def read_output(function: Callable[..., object]) -> Output:
@@ -179,48 +179,36 @@ def read_output(function: Callable[..., object]) -> Output:
     declared: Any = Origin(function).hints().get("return")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise _unusable(function, "it is a generator", "Return a list instead of yielding.")
-    if not _is_object(declared):
-        _check(function, declared)
-        if declared in _UNDESCRIBED or _is_awaitable(declared) or _has_content(declared):
-            return Output()
-        try:
-            return _of_adapter(TypeAdapter(declared))
-        except UNREADABLE:
-            # Without a schema, the output is text.
-            return Output()
+    kind: Any = getattr(declared, "__origin__", declared)
+    is_object = (
+        inspect.isclass(kind)
+        and not issubclass(kind, (ToolResult, *block_types()))
+        and (issubclass(kind, BaseModel) or is_dataclass(kind) or is_typeddict(kind))
+    )
+    if not is_object and (declared is None or (isinstance(kind, type) and hasattr(kind, "__await__"))):
+        return Output()
+    adapter: TypeAdapter[Any] | None = None
     try:
-        return _of_adapter(TypeAdapter(declared))
+        adapter = TypeAdapter(declared)
+        if not is_object and (declared in _UNDESCRIBED or _has_content(declared)):
+            return Output()
+        schema = rooted(adapter.json_schema(mode="serialization", schema_generator=PlainSchema))
     except UNREADABLE as error:
-        why = why_not_json(declared, error, "serialization")
-        raise _unusable(function, why, "Give its fields types that JSON can express.") from error
-
-
-def _undeclared(value: object) -> ToolResult:
-    """A value without a declared type: structured as declared ones are, if it is JSON."""
-    result = ToolResult.of(value)
-    if value is None or result is value or result.blocks:
-        return result
-    plain: object = to_jsonable_python(value, by_alias=True)
-    if may_hold_non_finite(result.text) and non_finite_in_words(plain):
-        return result
-    structured = cast("dict[str, object]", plain) if isinstance(plain, dict) else {"result": plain}
-    return replace(result, structured=structured)
-
-
-def _of_adapter(adapter: TypeAdapter[Any]) -> Output:
-    schema = rooted(adapter.json_schema(mode="serialization", schema_generator=PlainSchema))
+        if is_object:
+            why = why_not_json(declared, error, "serialization")
+            raise _unusable(function, why, "Give its fields types that JSON can express.") from error
+        if adapter is None:
+            why = f"it is {declared!r}, which has no JSON ({str(error).partition('. ')[0]})"
+            fix = "Return text, JSON-like data, a pydantic model or dataclass, content blocks, or"
+            raise _unusable(function, why, f"{fix} ToolResult.of_artifact(…).") from error
+        return Output()  # without a schema, the output is text
     if not schema.keys() - {"title", "description"}:
         return Output()
     if schema.get("type") == "object":
         return Output(adapter, schema)
-    return Output(adapter, _wrapped(schema), is_wrapped=True)
-
-
-def _wrapped(schema: Mapping[str, object]) -> dict[str, object]:
-    """The schema of an object whose member `result` has the given schema."""
     inner = {key: value for key, value in schema.items() if key != "$defs"}
-    definitions = {"$defs": schema["$defs"]} if "$defs" in schema else {}
-    return {"type": "object", "properties": {"result": inner}, "required": ["result"], **definitions}
+    wrapped = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
+    return Output(adapter, wrapped | {key: schema[key] for key in ("$defs",) if key in schema}, is_wrapped=True)
 
 
 def _has_content(declared: object) -> bool:
@@ -228,35 +216,6 @@ def _has_content(declared: object) -> bool:
     if any(map(_has_content, get_args(declared))):
         return True
     return inspect.isclass(declared) and issubclass(declared, (ToolResult, *block_types()))
-
-
-def _not_as_declared(problems: str) -> ToolError:
-    return ToolError(f"The tool has a fault: what it returned is not of its declared type ({problems}).")
-
-
-def _is_object(declared: object) -> bool:
-    kind: Any = getattr(declared, "__origin__", declared)
-    if not inspect.isclass(kind) or issubclass(kind, (ToolResult, *block_types())):
-        return False
-    return issubclass(kind, BaseModel) or is_dataclass(kind) or is_typeddict(kind)
-
-
-def _check(function: Callable[..., object], declared: object) -> None:
-    if declared is None or _is_awaitable(declared):
-        return
-    try:
-        TypeAdapter(cast("Any", declared))
-    except UNREADABLE as error:
-        raise _unusable(
-            function,
-            f"it is {declared!r}, which has no JSON ({str(error).partition('. ')[0]})",
-            "Return text, JSON-like data, a pydantic model or dataclass, content blocks, or ToolResult.of_artifact(…).",
-        ) from error
-
-
-def _is_awaitable(declared: object) -> bool:
-    kind = getattr(declared, "__origin__", declared)
-    return isinstance(kind, type) and hasattr(kind, "__await__")
 
 
 def _unusable(function: Callable[..., object], came: str, fix: str) -> DeclarationError:

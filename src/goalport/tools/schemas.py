@@ -13,10 +13,10 @@ or that are too large are not checked, and the log says so once. Other ways to k
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
-from enum import Enum
 from functools import cache, lru_cache
 from itertools import islice
 from math import inf, isfinite
@@ -56,24 +56,6 @@ class NotChecked(Exception):
     """A schema that cannot be applied to a value; the message says why, as the end of a sentence about it."""
 
 
-def violations(schema: Mapping[str, object], value: object, seconds: float) -> list[Any]:
-    """The places where a value violates a valid JSON Schema, as errors of jsonschema. Raises `NotChecked`."""
-    from referencing.jsonschema import EMPTY_REGISTRY
-
-    # The empty registry prevents that the references of a foreign schema are fetched from the network.
-    return _errors(lambda: _kind(schema)(schema, registry=EMPTY_REGISTRY), value, _MOST_ERRORS, seconds)
-
-
-def schema_errors(schema: Mapping[str, object], *, formats: bool) -> list[Any]:
-    """The first reason why a mapping is no valid JSON Schema; `formats`: its patterns have to be ones of Python too.
-
-    Raises `NotChecked`.
-    """
-    kind = _kind(schema)
-    format_checker = kind.FORMAT_CHECKER if formats else None
-    return _errors(lambda: kind(kind.META_SCHEMA, format_checker=format_checker), schema, 1, _SECONDS_OF_SCHEMA)
-
-
 def _kind(schema: Mapping[str, object]) -> Any:
     """The class of validators for the revision of JSON Schema that a schema is written in."""
     from jsonschema import Draft202012Validator
@@ -110,12 +92,13 @@ def _bounded(kind: Any) -> Any:
                 value = {name: each for name, each in value.items() if all(_found(p, name) is False for p in patterns)}
         yield from kind.VALIDATORS["additionalProperties"](validator, allowed, value, schema)
 
-    ours = {
+    ours: dict[str, Callable[..., Iterator[Any]]] = {
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
         "additionalProperties": additional_properties,
         "uniqueItems": _unique_items,
-        "unevaluatedProperties": _unevaluated_properties,
+        # Not checked: the library matches patterns for it in its own way.
+        "unevaluatedProperties": lambda *_: iter(()),
     }
     known = {name: each for name, each in ours.items() if name in kind.VALIDATORS}
     made: Any = cast("Any", validators).extend(kind, known)
@@ -123,25 +106,11 @@ def _bounded(kind: Any) -> Any:
     return made
 
 
-def _errors(made: Callable[[], Any], value: object, most: int, seconds: float) -> list[Any]:
-    from referencing.exceptions import Unresolvable
-
-    before = _DEADLINE.set(thread_time() + seconds)
-    try:
-        return list(islice(made().iter_errors(value), most))
-    except Unresolvable as error:
-        raise NotChecked(f"its reference {shown(error.ref)} leads nowhere") from error
-    except RecursionError as error:
-        raise NotChecked("it goes round in a circle, or is too deep") from error
-    except (ArithmeticError, ValueError) as error:
-        raise NotChecked(one_line(str(error))) from error
-    finally:
-        _DEADLINE.reset(before)
-
-
 def _pattern(validator: Any, pattern: str, value: Any, _: object) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
     if validator.is_type(value, "string") and _found(pattern, value) is False:
-        yield _error(f"{value!r} does not match {pattern!r}")
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
 
 
 def _pattern_properties(validator: Any, patterns: Mapping[str, Any], value: Any, _: object) -> Iterator[Any]:
@@ -152,25 +121,34 @@ def _pattern_properties(validator: Any, patterns: Mapping[str, Any], value: Any,
 
 
 def _unique_items(validator: Any, unique: Any, value: Any, _: object) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
     if unique and validator.is_type(value, "array"):
         written = {json.dumps(each, sort_keys=True, default=repr) for each in value}
         if len(written) < len(value):
-            yield _error(f"{value!r} has non-unique elements")
+            yield ValidationError(f"{value!r} has non-unique elements")
 
 
-def _unevaluated_properties(*_: object) -> Iterator[Any]:
-    """Nothing: the library matches patterns for it in its own way."""
-    return iter(())
+@contextmanager
+def _in_time(seconds: float) -> Generator[None]:
+    """A block in which a schema is applied. Raises `NotChecked` where that cannot be done, or not in these seconds."""
+    from referencing.exceptions import Unresolvable
+
+    before = _DEADLINE.set(thread_time() + seconds)
+    try:
+        yield
+    except Unresolvable as error:
+        raise NotChecked(f"its reference {shown(error.ref)} leads nowhere") from error
+    except RecursionError as error:
+        raise NotChecked("it goes round in a circle, or is too deep") from error
+    except (ArithmeticError, ValueError) as error:
+        raise NotChecked(one_line(str(error))) from error
+    finally:
+        _DEADLINE.reset(before)
 
 
 def _without(schema: dict[str, Any], keyword: str) -> dict[str, Any]:
     return {name: each for name, each in schema.items() if name != keyword} if keyword in schema else schema
-
-
-def _error(message: str) -> Exception:
-    from jsonschema import ValidationError
-
-    return ValidationError(message)
 
 
 def _found(pattern: str, text: str) -> bool | None:
@@ -186,8 +164,15 @@ def _found(pattern: str, text: str) -> bool | None:
 
 @lru_cache(maxsize=256)
 def _engine(pattern: str) -> tuple[SchemaValidator | None, int]:
-    """What matches a pattern (None: it cannot be matched), and of how many parts it consists."""
-    parts = _parts(pattern)
+    """What matches a pattern (None: it cannot be matched), and its length with repetitions written out: `a{3}` is 3."""
+    parts, times = len(pattern), 1
+    for each in _COUNTED.finditer(pattern):
+        count = int(each[2] or each[1] or 1)
+        if pattern[each.start() - 1] in ")}*+?":
+            times *= max(count, 1)
+        else:
+            parts += count
+    parts *= times
     if parts * (_CLASS if _CLASSES.search(pattern) else 1) > _MOST_PARTS or _VERBOSE.search(pattern):
         _tell_unchecked(pattern, "it is too large")
         return None, parts
@@ -196,18 +181,6 @@ def _engine(pattern: str) -> tuple[SchemaValidator | None, int]:
     except SchemaError as error:
         _tell_unchecked(pattern, str(error).rpartition("error: ")[2])
         return None, parts
-
-
-def _parts(pattern: str) -> int:
-    """About how long a pattern is when its repetitions are written out: `a{3}` is `aaa`."""
-    parts, times = len(pattern), 1
-    for each in _COUNTED.finditer(pattern):
-        count = int(each[2] or each[1] or 1)
-        if pattern[each.start() - 1] in ")}*+?":
-            times *= max(count, 1)
-        else:
-            parts += count
-    return parts * times
 
 
 @lru_cache(maxsize=256)
@@ -232,23 +205,22 @@ def may_hold_non_finite(written: str) -> bool:
 
 def non_finite_in_words(value: object) -> str:
     """A message that names the first few non-finite numbers and says what to do instead; empty when there are none."""
-    found = list(islice(non_finite_numbers(value), _MOST_NUMBERS))
-    if not found:
-        return ""
-    return f"{' and '.join(found)}, and JSON has no such number. Return None or a text where there is no number."
+    found = " and ".join(islice(_non_finite_numbers(value), _MOST_NUMBERS))
+    advice = "and JSON has no such number. Return None or a text where there is no number."
+    return f"{found}, {advice}" if found else ""
 
 
-def non_finite_numbers(value: object, path: str = "") -> Iterator[str]:
+def _non_finite_numbers(value: object, path: str = "") -> Iterator[str]:
     """A phrase for each NaN or infinity in JSON-like data, with its place: `sizes[0] is inf`."""
     if isinstance(value, float):
         if not isfinite(value):
             yield f"{path or 'it'} is {value}"
     elif isinstance(value, Mapping):
         for key, each in cast("Mapping[object, object]", value).items():
-            yield from non_finite_numbers(each, f"{path}.{key}" if path else str(key))
+            yield from _non_finite_numbers(each, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list | tuple):
         for index, each in enumerate(cast("list[object]", value)):
-            yield from non_finite_numbers(each, f"{path}[{index}]")
+            yield from _non_finite_numbers(each, f"{path}[{index}]")
 
 
 def with_items(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -343,7 +315,12 @@ class LabelledSchema(PlainSchema):
 
     def enum_schema(self, schema: Any) -> Any:
         made = super().enum_schema(schema)
-        titles = [_title(each) for each in schema["members"]]
+        titles: list[str | None] = []
+        for member in schema["members"]:
+            own = (getattr(member, name, None) for name in _LABELS)
+            title = next((each for each in own if isinstance(each, str) and each.strip()), None)
+            by_name = None if isinstance(member.value, str) else member.name.replace("_", " ").capitalize()
+            titles.append(title or by_name)
         if not any(titles):
             return made
         options = [
@@ -351,12 +328,6 @@ class LabelledSchema(PlainSchema):
             for value, title in zip(made.pop("enum"), titles, strict=True)
         ]
         return {**made, "oneOf": options}
-
-
-def _title(member: Enum) -> str | None:
-    own = (getattr(member, name, None) for name in _LABELS)
-    text = next((each for each in own if isinstance(each, str) and each.strip()), None)
-    return text or (None if isinstance(member.value, str) else member.name.replace("_", " ").capitalize())
 
 
 UNREADABLE = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError, TypeError, NameError)
@@ -375,42 +346,35 @@ def _culprits(kind: Any, mode: JsonSchemaMode, seen: list[object]) -> Iterator[s
     seen.append(kind)
     for part in get_args(kind):
         yield from _culprits(part, mode, seen)
-    for name, field in _fields(kind).items():
-        if not _is_expressible(field, mode):
-            inner = next(_culprits(field, mode, seen), "")
-            yield (
-                inner or f"the field {name!r} of {type_name(kind)} is of the type {type_name(field)}, which has no JSON"
-            )
-
-
-def _fields(kind: Any) -> Mapping[str, object]:
     cls: Any = getattr(kind, "__origin__", kind)
-    fields: Mapping[str, FieldInfo] | None = getattr(kind, "model_fields", None)
-    if fields is not None:
+    own: Mapping[str, FieldInfo] | None = getattr(kind, "model_fields", None)
+    if own is not None:
         # Metadata may define a serialization for a type that has none by itself.
-        return {name: Annotated[each.annotation, *each.metadata, None] for name, each in fields.items()}
-    return field_kinds(kind) if is_dataclass(cls) or is_typeddict(cls) else {}
-
-
-def _is_expressible(kind: Any, mode: JsonSchemaMode) -> bool:
-    try:
-        TypeAdapter(kind).json_schema(mode=mode, schema_generator=PlainSchema)
-    except UNREADABLE:
-        return False
-    return True
+        kinds: Mapping[str, Any] = {
+            name: Annotated[each.annotation, *each.metadata, None] for name, each in own.items()
+        }
+    else:
+        kinds = field_kinds(kind) if is_dataclass(cls) or is_typeddict(cls) else {}
+    for name, field in kinds.items():
+        try:
+            TypeAdapter(field).json_schema(mode=mode, schema_generator=PlainSchema)
+        except UNREADABLE:
+            words = f"the field {name!r} of {type_name(kind)} is of the type {type_name(field)}, which has no JSON"
+            yield next(_culprits(field, mode, seen), words)
 
 
 def schema_fault(schema: Mapping[str, object], *, formats: bool = True) -> str:
     """Why a mapping is no valid JSON Schema; empty when it is one. `formats`: its patterns are ones of Python too."""
     try:
-        found = schema_errors(schema, formats=formats)
-    except NotChecked as error:
-        return f"it cannot be checked: {error}"
-    place_and_reason = (
-        f"{field_path(each.absolute_path)}: {one_line(each.message, _MESSAGE_LIMIT)}".removeprefix(": ")
-        for each in found
-    )
-    return next(place_and_reason, "")
+        with _in_time(_SECONDS_OF_SCHEMA):
+            kind = _kind(schema)
+            validator = kind(kind.META_SCHEMA, format_checker=kind.FORMAT_CHECKER if formats else None)
+            error = next(validator.iter_errors(schema), None)
+    except NotChecked as reason:
+        return f"it cannot be checked: {reason}"
+    if error is None:
+        return ""
+    return f"{field_path(error.absolute_path)}: {one_line(error.message, _MESSAGE_LIMIT)}".removeprefix(": ")
 
 
 def schema_problems(schema: Mapping[str, object], arguments: Mapping[str, object]) -> tuple[str, ...]:
@@ -423,9 +387,15 @@ def schema_problems(schema: Mapping[str, object], arguments: Mapping[str, object
 
 def problems_in_time(schema: Mapping[str, object], value: object, *, seconds: float = SECONDS) -> tuple[str, ...]:
     """One line for each place where a value violates a JSON Schema. Raises `NotChecked`, also after these seconds."""
-    found = sorted(violations(schema, value, seconds), key=lambda each: list(map(str, each.absolute_path)))
+    from referencing.jsonschema import EMPTY_REGISTRY
+
+    with _in_time(seconds):
+        # The empty registry prevents that the references of a foreign schema are fetched from the network.
+        validator = _kind(schema)(schema, registry=EMPTY_REGISTRY)
+        found: list[Any] = list(islice(validator.iter_errors(value), _MOST_ERRORS))
     if not found:
         return ()
+    found.sort(key=lambda each: list(map(str, each.absolute_path)))
     repeated = not holds_secret(schema)
     return tuple(dict.fromkeys(line for each in found for line in _lines(each, repeated=repeated)))
 
@@ -469,12 +439,8 @@ def may_hold_secret(kind: object) -> bool:
         return True
 
 
-def coerce_numbers(schema: Mapping[str, object], value: Mapping[str, object]) -> dict[str, object]:
+def coerce_numbers(schema: object, value: Any) -> Any:
     """A copy in which strings are converted to numbers where the schema allows a number and no string."""
-    return cast("dict[str, object]", _coerced(schema, value))
-
-
-def _coerced(schema: object, value: object) -> object:
     if not isinstance(schema, Mapping):
         return value
     rules = cast("Mapping[str, object]", schema)
@@ -484,19 +450,14 @@ def _coerced(schema: object, value: object) -> object:
             known = cast("Mapping[str, object]", inner if isinstance(inner, Mapping) else {})
             rest = rules.get("additionalProperties")
             members = cast("Mapping[str, object]", value)
-            return {name: _coerced(known.get(name, rest), each) for name, each in members.items()}
+            return {name: coerce_numbers(known.get(name, rest), each) for name, each in members.items()}
         case list():
-            return [_coerced(rules.get("items"), each) for each in cast("Sequence[object]", value)]
-        case str():
-            types = _types(rules)
+            return [coerce_numbers(rules.get("items"), each) for each in cast("list[object]", value)]
+        case str() if "string" not in (types := _types(rules)):
             text = value.strip()
-            if "string" in types:
-                return value
             if types & {"integer", "number"} and _INTEGER.fullmatch(text):
                 return int(text)
-            if "number" in types and _NUMBER.fullmatch(text):
-                return float(text)
-            return value
+            return float(text) if "number" in types and _NUMBER.fullmatch(text) else value
         case _:
             return value
 
