@@ -10,7 +10,8 @@ import pytest
 from mcp_types import ImageContent, ResourceLink
 from pydantic import BaseModel
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse, Response
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from goalport import (
@@ -179,6 +180,10 @@ def test_an_entry_that_names_no_agent_is_a_problem(tmp_path: Path, entry: dict[s
 CARD: dict[str, Any] = {"name": "Painter", "description": "Paints", "version": "1", "skills": []}
 
 
+def called_at(url: str, **more: str) -> Response:
+    return JSONResponse({**CARD, "supportedInterfaces": [{"url": url, "protocolBinding": "JSONRPC", **more}]})
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -190,6 +195,13 @@ CARD: dict[str, Any] = {"name": "Painter", "description": "Paints", "version": "
             JSONResponse({**CARD, "supportedInterfaces": [{"url": "x:1", "protocolBinding": "GRPC"}]}),
             "its card offers GRPC, and goalport calls JSONRPC, HTTP+JSON",
         ),
+        (called_at("http://painter.example/", protocolVersion="9.0"), "its card offers JSONRPC 9.0, and"),
+        (called_at("/rpc"), "it is called at '/rpc', which is no address over HTTP"),
+        (called_at("http://[::1"), "which is no address over HTTP"),
+        (called_at("http://127.0.0.1:99999/"), "which is no address over HTTP"),
+        (called_at("file:///etc/passwd"), "which is no address over HTTP"),
+        (RedirectResponse("https://painter.example/card"), "redirects to 'https://painter.example/card'"),
+        (Response("x" * 5_000), "is no agent card: the answer has more than 4,000 bytes"),
     ],
 )
 async def test_an_agent_that_cannot_be_called_is_down_and_says_why(answer: Response, words: str) -> None:
@@ -197,10 +209,31 @@ async def test_an_agent_that_cannot_be_called_is_down_and_says_why(answer: Respo
         return answer
 
     app = Starlette(routes=[Route("/.well-known/agent-card.json", card)])
-    async with listening(app) as address, connected(painter(address)) as servers:
+    async with listening(app) as address, connected(painter(address, max_message_bytes=4_000)) as servers:
         (report,) = servers.all.reports()
         assert report.state == ServerState.DOWN
         assert words in report.last_error
+        with pytest.raises(ToolError) as failed:
+            await A2aAgent(address, name="painter").ask("hi")
+        assert "failed:" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (JSONResponse({"error": {"message": "Bring a key."}}, 401), "refused the message: Bring a key."),
+        (RedirectResponse("http://127.0.0.1:9/steal"), "a redirect (HTTP 307) is not followed"),
+    ],
+)
+async def test_an_answer_over_http_that_is_no_task_is_a_refusal(answer: Response, words: str) -> None:
+    async def told(request: Request) -> Response:
+        return answer if request.method == "POST" else called_at(str(request.base_url))
+
+    routes = [Route(each, told, methods=["GET", "POST"]) for each in ("/", "/.well-known/agent-card.json")]
+    async with listening(Starlette(routes=routes)) as address, connected(painter(address)) as servers:
+        result = await servers.call("ask", "painter", message="hi")
+        assert result.is_error
+        assert words in result.text
 
 
 async def test_credentials_are_sent_to_no_other_host_than_that_of_the_configuration() -> None:

@@ -56,6 +56,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 BINDINGS: Final = ("JSONRPC", "HTTP+JSON")
 """How agents are called; the first is used where a card offers both."""
+_VERSIONS: Final = {"1", "0", ""}
+"""The first number of the versions that are called; a card that names none means the newest."""
+_PORTS: Final = 2**16
 _CARDS: Final = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 """Where a card is, and where it was in older versions of the protocol."""
 _INPUT: Final[Mapping[str, object]] = {
@@ -150,25 +153,35 @@ class AgentConnection(Connection):
             raise ToolError(f"the agent {self._config.name!r} refused the message: {why}") from error
 
     async def _read_card(self) -> a2a.AgentCard:
-        url = self._config.url.rstrip("/")
+        url, moved = self._config.url.rstrip("/"), ""
         for address in [url] if url.endswith(".json") else [f"{url}{each}" for each in _CARDS]:
-            response = await self._http.get(address)
-            if response.is_success:
-                break
-        else:
-            raise ConnectionLost("it has no agent card that can be read")
-        try:
-            return self._usable(parse_agent_card(response.json()))
-        except (ValueError, ParseError) as error:
-            raise ConnectionLost(f"what is at {address} is no agent card: {one_line(str(error), 200)}") from None
+            try:
+                response = await self._http.get(address)
+                if response.is_success:
+                    return self._usable(parse_agent_card(response.json()))
+            except (ValueError, ParseError, httpx2.StreamError) as error:
+                raise ConnectionLost(f"what is at {address} is no agent card: {one_line(str(error), 200)}") from None
+            if response.is_redirect and not moved:
+                place = one_line(response.headers.get("location", ""), 200)
+                moved = f": {address} redirects to {place!r}. If that is right, make it the `url`"
+        raise ConnectionLost(f"it has no agent card that can be read{moved}")
 
     def _usable(self, card: a2a.AgentCard) -> a2a.AgentCard:
         """The card with the interfaces that can be used. Credentials are for the host of the configuration alone."""
         offered = [*card.supported_interfaces]
-        known = [each for each in offered if each.protocol_binding in BINDINGS]
+        called = [
+            each
+            for each in offered
+            if each.protocol_binding in BINDINGS and each.protocol_version.partition(".")[0] in _VERSIONS
+        ]
+        if not called:
+            kinds = dict.fromkeys(f"{each.protocol_binding} {each.protocol_version}".rstrip() for each in offered)
+            names = one_line(listed(kinds), 200) if offered else "no interface"
+            raise ConnectionLost(f"its card offers {names}, and goalport calls {listed(BINDINGS)}, in 1.0 or 0.3")
+        known = [each for each in called if _is_address(each.url)]
         if not known:
-            names = listed(dict.fromkeys(each.protocol_binding for each in offered)) if offered else "no interface"
-            raise ConnectionLost(f"its card offers {names}, and goalport calls {listed(BINDINGS)}")
+            place = one_line(called[0].url, 200)
+            raise ConnectionLost(f"its card says that it is called at {place!r}, which is no address over HTTP")
         config = self._config
         is_secret = bool(config.headers or config.caller_headers or config.oauth)
         own = [each for each in known if not is_secret or _origin(each.url) == _origin(config.url)]
@@ -197,9 +210,18 @@ class AgentConnection(Connection):
 
 def _said(response: httpx2.Response) -> str:
     """What an error of HTTP+JSON says, which the SDK reads for another client alone; empty: nothing."""
-    with suppress(ValueError, TypeError, KeyError):
+    with suppress(ValueError, TypeError, KeyError, httpx2.StreamError):
         return str(response.json()["error"]["message"])
-    return ""
+    return f"a redirect (HTTP {response.status_code}) is not followed" if response.is_redirect else ""
+
+
+def _is_address(url: str) -> bool:
+    """Whether a request can be sent there."""
+    try:
+        parts = httpx2.URL(url)
+    except httpx2.InvalidURL:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.host) and (parts.port or 0) < _PORTS
 
 
 def _origin(url: str) -> str:
