@@ -59,6 +59,8 @@ async def test_text_is_read_in_the_charset_that_is_declared(
         "http://[::ffff:a00:1]/",
         "http://[64:ff9b::7f00:1]/",
         "http://[2002:7f00:1::]/",
+        "http://[::127.0.0.1]/",
+        "http://[::ffff:0:7f00:1]/",
         "http://10.0.0.1/",
         "http://172.16.0.1/",
         "http://192.168.1.1/",

@@ -288,7 +288,7 @@ def _is_public(address: Address) -> bool:
             inner = IPv4Address(int(address) & 0xFFFF_FFFF)
         if inner is not None:
             return _is_public(inner)
-    return address.is_global and not address.is_multicast
+    return address.is_global and not address.is_multicast and not address.is_reserved
 
 
 def _fits(media_type: str, wanted: str) -> bool:
