@@ -114,6 +114,7 @@ async def test_who_is_told_is_erased_with_the_caller(tmp_path: Path, binding: st
         ({"url": "http://[::ffff:127.0.0.1]/"}, "is not a public one"),
         ({"url": "http://127.0.0.1:1/"}, "a2a_push_allow"),
         ({"url": "http://localhost/"}, "is not a public one"),
+        ({"url": "http://[::127.0.0.1]/"}, "is not a public one"),
         ({"url": "http://2130706433/"}, "is not a public one"),
         ({"url": "file:///etc/passwd"}, "only http:// and https://"),
         ({"url": "gopher://example.com/"}, "only http:// and https://"),

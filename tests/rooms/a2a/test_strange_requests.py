@@ -67,6 +67,25 @@ async def test_a_strange_request_gets_the_error_of_the_protocol(tmp_path: Path, 
         assert await other.platform.processes.records() == []
 
 
+async def test_an_error_names_the_fields_as_they_are_in_json_and_says_why(tmp_path: Path) -> None:
+    async with other_agent(tmp_path, Cook()) as other:
+
+        async def told(given: Any) -> tuple[str, str]:
+            both = [
+                await other.http.post("/a2a", json=rpc(params={"message": given}), headers=VERSION),
+                await other.http.post("/a2a/message:send", json={"message": given}, headers=VERSION),
+            ]
+            rest = both[1].json()["error"]
+            assert rest["status"] == "INVALID_ARGUMENT"
+            return both[0].json()["error"]["message"], rest["message"]
+
+        missing = "message.messageId: Field is required; message.parts: Field must contain at least one element"
+        assert await told({"role": "ROLE_USER"}) == (missing, missing)
+        for words in await told({**message("peas"), "parts": [{"text": 5}]}):
+            assert "text field: expected string" in words
+        assert (await other.http.put("/a2a", json={}, headers=VERSION)).json()["error"]["code"] == -32600
+
+
 async def test_what_is_wrong_with_the_http_request_is_its_status(tmp_path: Path) -> None:
     async with other_agent(tmp_path, Cook(), max_body_bytes=10_000) as other:
         for media, words in (("text/plain", "Content-Type"), ("application/grpc", "gRPC is not served here")):

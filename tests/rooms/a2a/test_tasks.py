@@ -7,7 +7,7 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from goalport import Export, UserInput, achieves_goal, agent
+from goalport import Export, UserInput, achieves_goal, action, agent
 from goalport.errors import BadInput
 from tests.rooms.a2a.other_agents import BINDINGS, Refused, message, other_agent, state_in, words_of
 from tests.rooms.agui.talkers import Cook, Kitchen
@@ -19,6 +19,24 @@ ORDER = {"dish": "soup", "plates": 2}
 
 class Number(BaseModel):
     value: int
+
+
+class Guest(BaseModel):
+    name: str
+
+
+@agent(description="Greets people")
+class Doorman:
+    @action
+    def recognise(self, said: UserInput) -> Guest:
+        return Guest(name=said.content.split()[-1])
+
+    @achieves_goal(
+        description="Greet", export=Export(remote=True, name="greet", starting_input_types=[UserInput, Guest])
+    )
+    @action
+    def greet(self, guest: Guest) -> str:
+        return f"Hello, {guest.name}!"
 
 
 @agent(description="Halves numbers")
@@ -85,6 +103,15 @@ async def test_which_goal_is_meant_has_to_be_clear(tmp_path: Path, binding: str)
         assert task["artifacts"][0]["parts"][0]["data"] == 5
         with pytest.raises(Refused, match="no agent 'Nobody'"):
             await replace(client, agent="Nobody").send({"value": 10})
+
+
+async def test_a_sentence_is_for_the_goal_that_starts_from_what_somebody_says(tmp_path: Path, binding: str) -> None:
+    async with other_agent(tmp_path, Doorman()) as other:
+        client = replace(other, binding=binding, agent="Doorman")
+        task = await client.send("I am Ann")
+        assert task["artifacts"][0]["parts"] == [{"text": "Hello, Ann!"}]
+        card = (await other.http.get("/a2a/agents/Doorman/.well-known/agent-card.json")).json()
+        assert card["description"].startswith("Greets people. With several skills, ")
 
 
 async def test_an_end_without_a_result_says_why(tmp_path: Path, binding: str) -> None:

@@ -45,6 +45,7 @@ _BUG, _NO_JSON = -32603, -32700
 _CODES: Final = {
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: -32005,
     HTTPStatus.BAD_REQUEST: -32600,
+    HTTPStatus.METHOD_NOT_ALLOWED: -32600,
     HTTPStatus.NOT_FOUND: -32601,
 }
 """The codes of JSON-RPC for refusals over HTTP."""
@@ -209,6 +210,8 @@ class A2aDoor:
                 if b'"code":-32603' in body and json.loads(body).get("error", {}).get("code") == _BUG:
                     # The SDK cannot read it, as a number that is too large. Our own failures were raised above.
                     response.body = body.replace(b'"code":-32603', b'"code":-32602')
+                elif b'"parseError"' in body:
+                    response = _with_reason(response, json.loads(body))
                 if request.headers.get("content-type", "").startswith("application/json"):
                     response.headers["content-type"] = "application/json"  # and not application/a2a+json
                 return response
@@ -232,6 +235,16 @@ async def _check_body(request: Request) -> str:
     except ValueError as error:
         return f"The body is not JSON in UTF-8: {error}. Correct it there."
     return ""
+
+
+def _with_reason(response: Response, content: dict[str, Any]) -> Response:
+    """A response of the SDK whose error says in words what could not be read, which the SDK hides in its data."""
+    match content:
+        case {"error": {"message": str(), "data": [{"metadata": {"parseError": str(why)}}, *_]}}:
+            content["error"]["message"] += f": {cleaned(hide_known(why)).rstrip('.')}"
+            return JSONResponse(content, response.status_code)
+        case _:
+            return response
 
 
 def _refused(problem: Problem) -> Response:

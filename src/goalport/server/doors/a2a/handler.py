@@ -6,6 +6,7 @@ protocol. Only this module and the sender of notifications catch every exception
 """
 
 import json
+import re
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import dataclass
@@ -467,8 +468,12 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
         match error:
             case a2a_errors.InvalidParamsError():  # what the SDK has validated: it names the fields in the data alone
                 data = cast("dict[str, Any]", cast("Any", error).data or {})
-                told = ". ".join(f"{each['field']}: {each['message']}" for each in data.get("errors", ()))
-                return a2a_errors.InvalidParamsError(told or words, data or None)
+                wrong = [
+                    {"field": _json_name(each["field"]), "message": each["message"].rstrip(".")}
+                    for each in data.get("errors", ())
+                ]
+                told = "; ".join(f"{each['field']}: {each['message']}" for each in wrong)
+                return a2a_errors.InvalidParamsError(told or words, {"errors": wrong} if wrong else data or None)
             case a2a_errors.A2AError():
                 return error
             case BadInput():
@@ -489,6 +494,11 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
                 work.failure = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "bug", words)
         work.call.status = "error" if work.failure is not error else "refused"
         return a2a_errors.InternalError(words)
+
+
+def _json_name(field: str) -> str:
+    """The path of a field of the protocol as it is in JSON."""
+    return re.sub("_([a-z])", lambda found: found[1].upper(), field)
 
 
 def _history_of(params: Any) -> int | None:

@@ -160,8 +160,10 @@ class Notifications:
             if "@" in urlsplit(address).netloc:
                 raise BadInput(_NO_USER, [_NO_USER])
         except DocumentError as error:
-            told = f"url: nothing can be sent there: {_why(error)}"
-            raise BadInput(f"{told} The setting a2a_push_allow of the server allows it.", [told]) from None
+            why, private, _ = _why(error).partition("is not a public one")
+            told = f"url: nothing can be sent there: {why}{private}"
+            fix = ". The setting a2a_push_allow of the server allows it." if private else ""
+            raise BadInput(f"{told}{fix}", [told]) from None
 
     async def keep(self, task: Task, config: Config) -> Config:
         """Keep a configuration, which was checked, in place of the one of its id; it is told of the state at once."""

@@ -17,14 +17,12 @@ from goalport.base.errors import BadInput, UnknownName
 from goalport.base.words import listed
 from goalport.runtime.chat import AgentProcessChatbot
 from goalport.server.auth import current_caller
-from goalport.server.doors.a2a.messages import JSON, TEXT, Said
+from goalport.server.doors.a2a.messages import JSON, SKILL, TEXT, Said
 from goalport.server.doors.a2a.notifications import SigningKey
 from goalport.server.publish.goal_tools import GoalTool, Offer
 from goalport.server.web.endpoint import HttpDoor
 from goalport.workspace.settings import Settings
 
-_SKILL: Final = "skill"
-"""The member of a message's metadata that names a goal or a chatbot."""
 Offered: TypeAlias = GoalTool | AgentProcessChatbot
 _INTERFACES: Final = [(version, binding) for version in ("1.0", "0.3") for binding in ("JSONRPC", "HTTP+JSON")]
 _IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -57,20 +55,21 @@ class Offers:
 
         Raises `BadInput` and `UnknownName`.
         """
-        named = said.metadata.get(_SKILL)
+        named = said.metadata.get(SKILL)
         if named is not None:
             if not isinstance(named, str) or named not in self.skills:
                 raise UnknownName("skill", str(named)[:100], self.skills)
             return self.skills[named]
         if len(self.skills) == 1:
             return next(iter(self.skills.values()))
-        ask = f"Name one in the metadata of the message, as {_SKILL}: {listed(self.skills) or 'there is none here'}."
+        ask = f"Name one in the metadata of the message, as {SKILL}: {listed(self.skills) or 'there is none here'}."
         if isinstance(said.data, Mapping):
             fitting = [each for each in self.skills.values() if isinstance(each, GoalTool) and _fits(each, said)]
             if len(fitting) != 1:
                 raise BadInput(f"The data {'fits several skills' if fitting else 'fits no skill'}. {ask}")
             return fitting[0]
-        by_sentence = [each for each in self.skills.values() if _takes_text(each)]
+        texts = [each for each in self.skills.values() if _takes_text(each)]
+        by_sentence = [each for each in texts if _starts_from_text(each)] or texts
         if self.agent and len(by_sentence) == 1:
             return by_sentence[0]
         front = self._platform.agents.front
@@ -91,6 +90,11 @@ def _takes_text(offered: Offered) -> bool:
     return not isinstance(offered, GoalTool) or offered.text_field is not None
 
 
+def _starts_from_text(offered: Offered) -> bool:
+    """Whether it is for whatever a person says, and not for a sentence as the field of another type."""
+    return not isinstance(offered, GoalTool) or offered.arguments.kinds == (UserInput,)
+
+
 def _fits(tool: GoalTool, said: Said) -> bool:
     with suppress(BadInput):
         tool.arguments.read(said.input_of(tool))
@@ -106,11 +110,11 @@ def card_of(offers: Offers, settings: Settings, url: str, key: SigningKey | None
     skills = offers.skills
     agents = [each.agent if isinstance(each, GoalTool) else each for each in skills.values()] if offers.agent else []
     about = (agents[0] if agents else settings).description or f"The agents of {settings.name}."
-    name_one = f" With several skills, a message names one in its metadata, as {_SKILL}." if len(skills) > 1 else ""
+    name_one = f" With several skills, a message names one in its metadata, as {SKILL}." if len(skills) > 1 else ""
     versions = [each.agent.version for each in skills.values() if isinstance(each, GoalTool)] if offers.agent else []
     card = a2a.AgentCard(
         name=offers.agent or settings.name,
-        description=f"{about}{name_one}",
+        description=f"{about.rstrip('.')}.{name_one}" if name_one else about,
         version=(versions or [__version__])[0],
         supported_interfaces=[
             a2a.AgentInterface(url=url, protocol_binding=binding, protocol_version=version)
