@@ -6,13 +6,19 @@ raises `TypeError` with the name of the parameter, what came and what to write.
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from typing import Final, TypeGuard, cast, get_origin
 
 from goalport.base.words import offer
 
 _LARGEST: Final = sys.float_info.max
+
+
+def require_fields(record: object, check: Callable[[str, object], None], *names: str) -> None:
+    """Check the fields of a record that have these names."""
+    for name in names:
+        check(name, getattr(record, name))
 
 
 def require_text(what: str, value: object) -> None:

@@ -17,6 +17,7 @@ from goalport.agents.domain.checks import (
     require_access,
     require_amount,
     require_boolean,
+    require_fields,
     require_limit,
     require_names,
     require_number,
@@ -104,8 +105,21 @@ def transient(error: BaseException, depth: int = 0) -> bool:
 
     Where none of them does, time-outs may pass, and what transports raise, also as a cause.
     """
-    marked = _marked(error, depth)
-    return _passing(error, depth) if marked is None else marked
+    if (marked := _marked(error, depth)) is not None:
+        return marked
+    # Only a library that is loaded can have raised; importing one here would cost every start.
+    modules = (sys.modules.get(each) for each in ("httpx2", "httpx"))
+    transports = tuple(each.TransportError for each in modules if each is not None)
+    for each in causes(error):
+        if isinstance(each, (ModelError, ProcessEnded)):
+            # It was tried again already: as often as the provider's settings say, or in the sub-process.
+            return False
+        if isinstance(each, BaseExceptionGroup):
+            parts = leaves(cast("BaseException", each))
+            return depth < _DEEPEST and all(transient(leaf, depth + 1) for leaf in parts)
+        if isinstance(each, (TimeoutError, ConnectionError, *transports)):
+            return True
+    return False
 
 
 def _marked(error: BaseException, depth: int = 0) -> bool | None:
@@ -122,22 +136,6 @@ def _marked(error: BaseException, depth: int = 0) -> bool | None:
             if False in said or said == {True}:
                 return False not in said
     return None
-
-
-def _passing(error: BaseException, depth: int = 0) -> bool:
-    # Only a library that is loaded can have raised; importing one here would cost every start.
-    modules = (sys.modules.get(each) for each in ("httpx2", "httpx"))
-    transports = tuple(each.TransportError for each in modules if each is not None)
-    for each in causes(error):
-        if isinstance(each, (ModelError, ProcessEnded)):
-            # It was tried again already: as often as the provider's settings say, or in the sub-process.
-            return False
-        if isinstance(each, BaseExceptionGroup):
-            parts = leaves(cast("BaseException", each))
-            return depth < _DEEPEST and all(transient(leaf, depth + 1) for leaf in parts)
-        if isinstance(each, (TimeoutError, ConnectionError, *transports)):
-            return True
-    return False
 
 
 OnDisconnect = Literal["kill", "detach"]
@@ -195,19 +193,9 @@ class Export:
     """Only MCP clients that declare the Tasks extension may call it; others are refused. It counts as `long`."""
 
     def __post_init__(self) -> None:
-        for what in ("name", "title", "description"):
-            require_text(what, getattr(self, what))
-        for what in (
-            "remote",
-            "read_only",
-            "destructive",
-            "idempotent",
-            "open_world",
-            "long",
-            "durable",
-            "task_required",
-        ):
-            require_boolean(what, getattr(self, what))
+        require_fields(self, require_text, "name", "title", "description")
+        require_fields(self, require_boolean, "remote", "read_only", "destructive", "idempotent", "open_world")
+        require_fields(self, require_boolean, "long", "durable", "task_required")
         require_types("starting_input_types", self.starting_input_types)
         require_scopes("scopes", self.scopes)
         if self.on_disconnect not in get_args(OnDisconnect):
@@ -258,8 +246,7 @@ class AgentMark:
     access: str | None = None
 
     def __post_init__(self) -> None:
-        for what in ("name", "description", "provider", "version"):
-            require_text(what, getattr(self, what))
+        require_fields(self, require_text, "name", "description", "provider", "version")
         require_access(self.access)
         require_boolean("opaque", self.opaque)
         if not isinstance(self.planner, PlannerType):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -295,19 +282,15 @@ class ActionMark:
     """Who may run it: scopes, or an expression over the caller and the inputs (`AccessRule`); None: everybody."""
 
     def __post_init__(self) -> None:
-        for what in ("description", "cost_method", "value_method", "output_binding"):
-            require_text(what, getattr(self, what))
+        require_fields(self, require_text, "description", "cost_method", "value_method", "output_binding")
         require_access(self.access)
         if self.output_binding and not self.output_binding.strip():
             raise TypeError(
                 f"Expected output_binding to be a name, but got {self.output_binding!r}. Leave it out for none."
             )
-        for what in ("cost", "value"):
-            require_number(what, getattr(self, what))
-        for what in ("pre", "post", "tool_groups", "required_tool_groups"):
-            require_names(what, getattr(self, what))
-        for what in ("can_rerun", "clear_blackboard", "read_only", "repeatable"):
-            require_boolean(what, getattr(self, what))
+        require_fields(self, require_number, "cost", "value")
+        require_fields(self, require_names, "pre", "post", "tool_groups", "required_tool_groups")
+        require_fields(self, require_boolean, "can_rerun", "clear_blackboard", "read_only", "repeatable")
         require_type("trigger", self.trigger)
         for each in self.tool_group_requirements:
             if not hasattr(each, "role") or not hasattr(each, "tools"):
@@ -334,8 +317,7 @@ class GoalMark:
     def __post_init__(self) -> None:
         require_text("description", self.description)
         require_number("value", self.value)
-        for what in ("tags", "examples"):
-            require_names(what, getattr(self, what))
+        require_fields(self, require_names, "tags", "examples")
         if type(self.export) is not Export:
             raise TypeError(f"Expected export to be an Export, but got {self.export!r}. Write Export(remote=True).")
 

@@ -9,6 +9,7 @@ guide, section 3.6.)
 import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
@@ -89,7 +90,7 @@ def read_members(
     methods = list(_marked_methods(cls))
     reading = _Reading(cls, owner, services, resolvers)
     own: dict[str, Cost] = {}
-    for each in filter(None, (reading.cost(name, marks) for name, marks in methods)):
+    for each in (reading.cost(name, marks[CostMark]) for name, marks in methods if CostMark in marks):
         twin = own.setdefault(each.name, each)
         if twin is not each:
             raise each.origin.error(
@@ -98,10 +99,12 @@ def read_members(
                 fix="Rename one.",
             )
     known = {**(costs or {}), **own}
-    actions = {name: each for name, marks in methods if (each := reading.action(name, marks, known))}
-    marked: list[tuple[str, Any]] = [(name, marks[GoalMark]) for name, marks in methods if GoalMark in marks]
-    goals = tuple(read_goal(actions[name], mark) for name, mark in marked)
-    conditions = tuple(each for name, marks in methods if (each := reading.condition(name, marks)))
+    acting = (each for each in methods if ActionMark in each[1] or GoalMark in each[1])
+    actions = {name: reading.action(name, marks.get(ActionMark) or ActionMark(), known) for name, marks in acting}
+    goals = tuple(read_goal(actions[name], marks[GoalMark]) for name, marks in methods if GoalMark in marks)
+    conditions = tuple(
+        reading.condition(name, marks[ConditionMark]) for name, marks in methods if ConditionMark in marks
+    )
     return Members(tuple(actions.values()), goals, conditions, own)
 
 
@@ -130,16 +133,9 @@ def read_goal(action: Action, mark: GoalMark) -> Goal:
             fix="Clear the blackboard in an earlier action.",
         )
     _refuse_infinite(action.origin, "value", mark.value)
-    return Goal(
-        action.name,
-        mark.description,
-        action.outputs.type,
-        action.output_binding,
-        mark.value,
-        tuple(mark.tags),
-        tuple(mark.examples),
-        mark.export,
-    )
+    tags, examples, outputs = tuple(mark.tags), tuple(mark.examples), action.outputs.type
+    binding = action.output_binding
+    return Goal(action.name, mark.description, outputs, binding, mark.value, tags, examples, mark.export)
 
 
 class _Reading:
@@ -156,39 +152,23 @@ class _Reading:
         marks = [found for each in classes if (found := mark_of(each, AgentMark))]
         self._class_access = tuple(dict.fromkeys(each.access for each in marks if each.access is not None))
 
-    def action(self, name: str, marks: Mapping[type, Any], costs: Mapping[str, Cost]) -> Action | None:
-        if ActionMark not in marks and GoalMark not in marks:
-            return None
-        origin, settings = self._origin(name), marks.get(ActionMark) or ActionMark()
-        action = Action(
-            f"{self._cls.__name__}.{name}",
-            origin.function,
-            self._parameters(origin),
-            read_outputs(origin),
-            settings,
-            self._owner,
-            _named_cost(origin, settings.cost_method, costs),
-            _named_cost(origin, settings.value_method, costs),
-        )
+    def action(self, name: str, mark: ActionMark, costs: Mapping[str, Cost]) -> Action:
+        origin, parameters = self._method(name)
+        full_name, outputs = f"{self._cls.__name__}.{name}", read_outputs(origin)
+        cost, value = (_named_cost(origin, each, costs) for each in (mark.cost_method, mark.value_method))
+        action = Action(full_name, origin.function, parameters, outputs, mark, self._owner, cost, value)
         return _checked(origin, action, self._class_access)
 
-    def condition(self, name: str, marks: Mapping[type, Any]) -> Condition | None:
-        if (mark := marks.get(ConditionMark)) is None:
-            return None
-        origin = self._origin(name)
+    def condition(self, name: str, mark: ConditionMark) -> Condition:
+        origin, parameters = self._method(name)
         may_be_unknown = _refuse_other_return(origin, bool).may_decline
-        parameters = self._parameters(origin)
         return Condition(mark.name or name, origin.function, parameters, self._owner, may_be_unknown, mark.cost)
 
-    def cost(self, name: str, marks: Mapping[type, Any]) -> Cost | None:
-        if (mark := marks.get(CostMark)) is None:
-            return None
-        origin = self._origin(name)
+    def cost(self, name: str, mark: CostMark) -> Cost:
+        origin, parameters = self._method(name)
         _refuse_other_return(origin, float)
-        parameters = self._parameters(origin)
-        inputs = [each for each in parameters if isinstance(each, Input) and each.type is not self._cls]
-        for each in inputs:
-            if each.required:
+        for each in parameters:
+            if isinstance(each, Input) and each.type is not self._cls and each.required:
                 raise origin.error(
                     expected="all domain parameters of a @cost method to be optional, as it is asked early",
                     came=f"{each.name!r} is required",
@@ -196,18 +176,26 @@ class _Reading:
                 )
         return Cost(mark.name or name, origin.function, parameters, self._owner)
 
-    def _origin(self, name: str) -> Origin:
-        return Origin(getattr(self._holder, name), self._cls)
-
-    def _parameters(self, origin: Origin) -> tuple[Parameter, ...]:
-        _refuse_without_self(origin, self._cls)
+    def _method(self, name: str) -> tuple[Origin, tuple[Parameter, ...]]:
+        """A method and its parameters; one whose first parameter would be filled with its own object is refused."""
+        origin = Origin(getattr(self._holder, name), self._cls)
+        method = inspect.getattr_static(self._cls, origin.written.__name__, None)
+        if inspect.isfunction(method) and inspect.getargs(method.__code__).args[:1] != ["self"]:
+            first = next(iter(inspect.signature(method).parameters.values()), None)
+            typed = first is not None and first.annotation is not first.empty and first.kind is not first.VAR_POSITIONAL
+            if first is None or (typed and first.name != "self"):
+                raise origin.error(
+                    expected="a method whose first parameter is self",
+                    came="it has none" if first is None else f"it is {first.name!r}",
+                    fix=f"Write `def {method.__name__}(self, …)`.",
+                )
         subject = self._cls if self._holder is self._cls else None
-        return read_parameters(origin, self._services, subject, self._resolvers)
+        return origin, read_parameters(origin, self._services, subject, self._resolvers)
 
 
-def _marked_methods(cls: type) -> Iterator[tuple[str, dict[type, object]]]:
+def _marked_methods(cls: type) -> Iterator[tuple[str, dict[type, Any]]]:
     """Method names and their marks in declaration order, those of base classes first; an override keeps its marks."""
-    found: dict[str, dict[type, object]] = {}
+    found: dict[str, dict[type, Any]] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():
             if name.startswith("__"):
@@ -229,21 +217,6 @@ def _marked_methods(cls: type) -> Iterator[tuple[str, dict[type, object]]]:
     return (pair for pair in found.items() if not getattr(getattr(cls, pair[0]), "__isabstractmethod__", False))
 
 
-def _refuse_without_self(origin: Origin, cls: type) -> None:
-    """Refuse a method whose first parameter would be filled with the object that has the method."""
-    method = inspect.getattr_static(cls, origin.written.__name__, None)
-    if not inspect.isfunction(method) or inspect.getargs(method.__code__).args[:1] == ["self"]:
-        return
-    first = next(iter(inspect.signature(method).parameters.values()), None)
-    typed = first is not None and first.annotation is not first.empty and first.kind is not first.VAR_POSITIONAL
-    if first is None or (typed and first.name != "self"):
-        raise origin.error(
-            expected="a method whose first parameter is self",
-            came="it has none" if first is None else f"it is {first.name!r}",
-            fix=f"Write `def {method.__name__}(self, …)`.",
-        )
-
-
 def _layers(value: object) -> Iterator[object]:
     """A member of a class and what it wraps, from the outside in; only what says so plainly is looked into."""
     seen: list[object] = []
@@ -258,10 +231,9 @@ def _layers(value: object) -> Iterator[object]:
 def _checked(origin: Origin, action: Action, class_access: Sequence[str]) -> Action:
     for what, figure in (("cost", action.settings.cost), ("value", action.settings.value)):
         _refuse_infinite(origin, what, figure, least=0 if what == "cost" else -math.inf)
-    own = () if action.settings.access is None else (action.settings.access,)
-    texts = dict.fromkeys((*class_access, *own))
-    access = tuple(AccessRule.of(origin, each, action.parameters) for each in texts)
     settings = action.settings
+    texts = dict.fromkeys((*class_access, *filter(None, [settings.access])))
+    access = tuple(AccessRule.of(origin, each, action.parameters) for each in texts)
     if settings.pre or settings.post:
         pre, post = checked(origin, settings)
         settings = replace(settings, pre=pre, post=post)
@@ -407,18 +379,15 @@ def _unmarked_methods(cls: type) -> list[Callable[..., object]]:
 
 def unmarked_givers(agent: Agent, kind: object) -> list[str]:
     """The methods without a mark, in the classes of an agent, that would give an object of a type and take none."""
-    classes = dict.fromkeys(type(each.owner) for each in agent.actions if each.owner is not None)
-    methods = [Origin(each, cls) for cls in classes for each in _unmarked_methods(cls)]
-    return [f"{each.owner.__name__}.{each.written.__name__}" for each in methods if each.owner and _gives(each, kind)]
-
-
-def _gives(method: Origin, kind: object) -> bool:
-    try:
-        taken, outputs = method.hints(), read_outputs(method)
-    except DeclarationError:
-        return False
-    gifts = [part for exit_ in outputs.exits for part in exit_]
-    return any(fits(each, kind) for each in gifts) and kind not in [taken[name] for name in taken if name != "return"]
+    found: list[str] = []
+    for cls in dict.fromkeys(type(each.owner) for each in agent.actions if each.owner is not None):
+        for method in (Origin(each, cls) for each in _unmarked_methods(cls)):
+            with suppress(DeclarationError):
+                taken = [each for name, each in method.hints().items() if name != "return"]
+                gifts = (part for exit_ in read_outputs(method).exits for part in exit_)
+                if any(fits(each, kind) for each in gifts) and kind not in taken:
+                    found.append(f"{cls.__name__}.{method.written.__name__}")
+    return found
 
 
 def _construct(cls: type) -> object:

@@ -38,7 +38,7 @@ from goalport.agents.blackboard import (
     matcher,
     taken_apart,
 )
-from goalport.agents.domain.wait_for import WaitFor, promised
+from goalport.agents.domain.wait_for import WaitFor, promised, waits
 from goalport.base.introspection import Origin
 from goalport.base.type_expressions import open_in, parameters_of
 from goalport.base.words import type_name
@@ -80,16 +80,6 @@ class Named:
             )
 
 
-def inject(kind: C) -> C:
-    """Have tools that take an object of the class be given the service of the platform, and not ask for one."""
-
-    def current(cls: type) -> object | None:
-        return SERVICES.get()(cls)
-
-    kind.__goalport_current__ = classmethod(current)
-    return kind
-
-
 class Provided:
     """`Annotated[T, Provided]`: filled with the enclosing agent or component, or with a service of the platform.
 
@@ -100,6 +90,12 @@ class Provided:
     def __goalport_provided__(kind: type) -> object | None:
         """The service of a type where the calling code runs, or None."""
         return SERVICES.get()(kind)
+
+
+def inject(kind: C) -> C:
+    """Have tools that take an object of the class be given the service of the platform, and not ask for one."""
+    kind.__goalport_current__ = classmethod(Provided.__goalport_provided__)
+    return kind
 
 
 @dataclass_transform(frozen_default=True)
@@ -275,23 +271,21 @@ def read_parameters(
     signature = inspect.signature(origin.function)
     if subject is not None and signature.parameters:
         hints[next(iter(signature.parameters))] = subject
-    open_ = [each for each in signature.parameters.values() if each.name not in origin.filled]
     found: list[Parameter] = []
-    for each in open_:
+    for each in (each for each in signature.parameters.values() if each.name not in origin.filled):
         typed = each.replace(annotation=hints.get(each.name, each.empty))
-        resolver = next((one for one in resolvers if one.supports(typed)), None)
-        known = None if resolver is None else Resolved(each.name, typed, resolver)
-        found.append(known or _read_parameter(origin, each, hints, services))
-    parameters = tuple(found)
-    inputs = [each for each in parameters if isinstance(each, Input)]
-    for one, other in combinations(inputs, 2):
+        if (resolver := next((one for one in resolvers if one.supports(typed)), None)) is not None:
+            found.append(Resolved(each.name, typed, resolver))
+        else:
+            found.append(_read_parameter(origin, each, hints, services))
+    for one, other in combinations([each for each in found if isinstance(each, Input)], 2):
         if one.type == other.type and (one.binding == other.binding or DEFAULT_BINDING in {one.binding, other.binding}):
             raise origin.error(
                 expected="to know which object goes to which parameter",
                 came=f"{one.name!r} and {other.name!r} are both {type_name(one.type)}",
                 fix='Mark both with a name: `Annotated[T, Named("first")]`, `Annotated[T, Named("second")]`.',
             )
-    return parameters
+    return tuple(found)
 
 
 def read_outputs(origin: Origin) -> Outputs:
@@ -311,7 +305,12 @@ def read_outputs(origin: Origin) -> Outputs:
     given = [member for member in members if member is not types.NoneType]
     found = list(dict.fromkeys(promised(member) or member for member in given))
     for member in found:
-        _refuse_open_question(origin, member)
+        if waits(member):
+            raise origin.error(
+                expected="the type that an answer comes to",
+                came=f"it is {member.__name__} alone",
+                fix="Write `WaitFor[T]`." if member is WaitFor else f"Declare `class {member.__name__}(WaitFor[T])`.",
+            )
         _check_type(origin, member, "as return type")
         _refuse_without_parts(origin, member)
     _refuse_yielding(origin, found)
@@ -350,7 +349,13 @@ def _read_parameter(
     default = None if parameter.default is parameter.empty else parameter.default
     optional = len(members) < len(alternatives(kind)) or parameter.default is not parameter.empty
     if any(marker is Provided or isinstance(marker, Provided) for marker in markers):
-        return ProvidedInput(name, _single_class(origin, name, members), required=not optional, default=default)
+        if len(members) == 1 and isinstance(members[0], type):
+            return ProvidedInput(name, members[0], required=not optional, default=default)
+        raise origin.error(
+            expected=f"a class for the provided parameter {name!r}",
+            came=f"it is {' | '.join(map(type_name, members))}",
+            fix="Annotate it with the class of the service: `Annotated[Service, Provided]`.",
+        )
     if len(members) == 1 and isinstance(members[0], type) and members[0] in services:
         return Injected(name, members[0])
     found = _read_input(origin, name, members, markers)
@@ -374,11 +379,9 @@ def _read_input(origin: Origin, name: str, members: list[object], markers: tuple
         )
     _check_type(origin, members[0], f"for the parameter {name!r}")
     named = [
-        marker.name if isinstance(marker, Named) else None
-        for marker in markers
-        if isinstance(marker, Named) or marker is Named
+        each if isinstance(each, Named) else Named() for each in markers if isinstance(each, Named) or each is Named
     ]
-    return Input(name, members[0], named[0] or name if named else DEFAULT_BINDING)
+    return Input(name, members[0], named[0].name or name if named else DEFAULT_BINDING)
 
 
 def _parts(origin: Origin, name: str, kind: object) -> Iterator[Input]:
@@ -404,16 +407,6 @@ def _refuse_without_parts(origin: Origin, member: object) -> None:
             expected="a result of several parts to have fields",
             came=f"{member.__name__} has no fields",
             fix=f"Give {member.__name__} a field `part: T | None = None` for each part.",
-        )
-
-
-def _refuse_open_question(origin: Origin, member: object) -> None:
-    if isinstance(member, type) and issubclass(member, WaitFor):
-        own = member is not WaitFor
-        raise origin.error(
-            expected="the type that an answer comes to",
-            came=f"it is {member.__name__} alone",
-            fix=f"Declare `class {member.__name__}(WaitFor[T])`." if own else "Write `WaitFor[T]`.",
         )
 
 
@@ -460,16 +453,6 @@ def _check_type(origin: Origin, kind: object, where: str) -> None:
             came=f"it is {type_name(kind)}" if str(error).startswith("Expected") else str(error).rstrip("."),
             fix="Use a class, a @runtime_checkable protocol, or a collection such as list[T].",
         ) from error
-
-
-def _single_class(origin: Origin, name: str, members: list[object]) -> type:
-    if len(members) == 1 and isinstance(members[0], type):
-        return members[0]
-    raise origin.error(
-        expected=f"a class for the provided parameter {name!r}",
-        came=f"it is {' | '.join(map(type_name, members))}",
-        fix="Annotate it with the class of the service: `Annotated[Service, Provided]`.",
-    )
 
 
 def _unwrapped(hint: object) -> tuple[object, tuple[object, ...]]:

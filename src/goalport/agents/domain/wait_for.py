@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import NoneType
-from typing import Annotated, Any, Final, Generic, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, Final, Generic, TypeGuard, TypeVar, cast, get_args, get_origin
 from urllib.parse import quote, urlsplit
 
 from goalport.agents.blackboard import matcher
@@ -137,7 +137,24 @@ class FormSubmission(WaitFor[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _refuse_formless(self.kind)
+        from pydantic import TypeAdapter
+        from pydantic.errors import PydanticUserError
+
+        try:
+            matcher(self.kind)
+            is_type = cast("object", self.kind) not in (None, NoneType)
+        except TypeError:
+            is_type = False
+        if not is_type:
+            raise TypeError(f"Expected the type of the answer, but got {self.kind!r}. Write the class, without quotes.")
+        try:
+            TypeAdapter[Any](self.kind).json_schema()
+        except (PydanticUserError, TypeError, NameError) as error:
+            raise TypeError(
+                f"Expected a type of which a form can be made, but {type_name(self.kind)} is none:"
+                f" {first_line(str(error))} Use a dataclass or a pydantic model, or subclass WaitFor and make the"
+                " object of what a person can send."
+            ) from None
         if self.prefill is not None and not matcher(self.kind)(self.prefill):
             raise TypeError(f"Expected a draft of type {type_name(self.kind)}, but got {self.prefill!r}.")
 
@@ -290,9 +307,9 @@ class UrlVisit(WaitFor[VisitedUrl]):
 
 def promised(kind: object) -> object | None:
     """The type that a `WaitFor[T]`, or a subclass of one, promises; None for every other type."""
-    if get_origin(kind) is not None and _waits(get_origin(kind)):
+    if get_origin(kind) is not None and waits(get_origin(kind)):
         return get_args(kind)[0]
-    if _waits(kind):
+    if waits(kind):
         bases = cast("tuple[object, ...]", getattr(kind, "__orig_bases__", ()))
         return next((found for base in bases if (found := promised(base)) is not None), None)
     return None
@@ -331,27 +348,6 @@ def _options(values: Sequence[P], label: Callable[[P], str] | None) -> tuple[Opt
     )
 
 
-def _refuse_formless(kind: object) -> None:
-    """Raise `TypeError` unless there can be a form of a type."""
-    from pydantic import TypeAdapter
-    from pydantic.errors import PydanticUserError
-
-    try:
-        matcher(kind)
-        expected = kind not in (None, NoneType)
-    except TypeError:
-        expected = False
-    if not expected:
-        raise TypeError(f"Expected the type of the answer, but got {kind!r}. Write the class, without quotes.")
-    try:
-        TypeAdapter[Any](cast("type", kind)).json_schema()
-    except (PydanticUserError, TypeError, NameError) as error:
-        reason = first_line(str(error))
-        raise TypeError(
-            f"Expected a type of which a form can be made, but {type_name(kind)} is none: {reason} Use a dataclass or"
-            " a pydantic model, or subclass WaitFor and make the object of what a person can send."
-        ) from None
-
-
-def _waits(kind: object) -> bool:
+def waits(kind: object) -> TypeGuard[type[WaitFor[Any]]]:
+    """Whether a type is a question without the type of its answer."""
     return isinstance(kind, type) and issubclass(kind, WaitFor)
