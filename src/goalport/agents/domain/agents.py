@@ -81,36 +81,19 @@ def chatbot(
     context_id: str = "",
     context_scope: str = "",
 ) -> Callable[[C], C]: ...
-def chatbot(
-    cls: C | None = None,
-    /,
-    *,
-    description: str = "",
-    name: str = "",
-    provider: str = "",
-    version: str = "0.1.0",
-    opaque: bool = False,
-    access: str | None = None,
-    **turns: Any,
-) -> C | Callable[[C], C]:
+def chatbot(cls: C | None = None, /, *, version: str = "0.1.0", **settings: Any) -> C | Callable[[C], C]:
     """Mark a class as a chatbot: an agent with the utility planner whose actions react to what people say.
 
     An action that takes a `UserMessage`, or has it as its trigger, and that has `can_rerun=True` answers a message; of
     several, the one that is worth most does. A chatbot needs no goal; one that it has ends the conversation. The first
     settings are those of `@agent`, the others those of `ChatbotMark`. Raises `TypeError` for a setting of a wrong type.
     """
-    known = (each.name for kind in (AgentMark, ChatbotMark) for each in fields(kind))
-    require_settings("chatbot", turns, (each for each in known if each not in ("component", "planner")))
-    mark = ChatbotMark(**turns)
-    agent = AgentMark(
-        name=name,
-        description=description,
-        provider=provider,
-        version=version,
-        opaque=opaque,
-        access=access,
-        planner=PlannerType.UTILITY,
-    )
+    of_turns = {each.name for each in fields(ChatbotMark)}
+    of_agent = {each.name for each in fields(AgentMark)} - {"component", "planner"}
+    require_settings("chatbot", settings, (*of_agent, *of_turns))
+    mark = ChatbotMark(**{name: value for name, value in settings.items() if name in of_turns})
+    others = {name: value for name, value in settings.items() if name in of_agent}
+    agent = AgentMark(version=version, planner=PlannerType.UTILITY, **others)
 
     def put(cls: C) -> C:
         return put_mark(mark, put_mark(agent, cls))

@@ -44,16 +44,13 @@ class _Not:
 
 
 @dataclass(frozen=True, slots=True)
-class _All:
+class _Joined:
     parts: tuple["_Formula", ...]
+    by_and: bool
+    """Whether all of the parts have to hold, and not any of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Any:
-    parts: tuple["_Formula", ...]
-
-
-_Formula = _Leaf | _Not | _All | _Any
+_Formula = _Leaf | _Not | _Joined
 
 
 class When(str):
@@ -186,10 +183,8 @@ def _in_expression(formula: _Formula, known: frozenset[str]) -> _Formula:
             return formula if text in known else _Leaf(Expression.of(text).condition.name)
         case _Not(part):
             return _Not(_in_expression(part, known))
-        case _All(parts):
-            return _All(tuple(_in_expression(each, known) for each in parts))
-        case _Any(parts):
-            return _Any(tuple(_in_expression(each, known) for each in parts))
+        case _Joined(parts, by_and):
+            return _Joined(tuple(_in_expression(each, known) for each in parts), by_and)
 
 
 def _leaves(formula: _Formula) -> Iterator[str]:
@@ -198,7 +193,7 @@ def _leaves(formula: _Formula) -> Iterator[str]:
             yield text
         case _Not(part):
             yield from _leaves(part)
-        case _All(parts) | _Any(parts):
+        case _Joined(parts):
             for each in parts:
                 yield from _leaves(each)
 
@@ -210,11 +205,9 @@ def _terms(formula: _Formula, *, value: bool) -> tuple[Term, ...]:
             return ({text: value},)
         case _Not(part):
             return _terms(part, value=not value)
-        case _All(parts) if value:
-            return _joined(_terms(each, value=True) for each in parts)
-        case _Any(parts) if not value:
-            return _joined(_terms(each, value=False) for each in parts)
-        case _All(parts) | _Any(parts):
+        case _Joined(parts, by_and) if by_and is value:
+            return _joined(_terms(each, value=value) for each in parts)
+        case _Joined(parts):
             return _bounded(tuple(term for each in parts for term in _terms(each, value=value)))
 
 
@@ -249,16 +242,16 @@ class _Reader:
         return found
 
     def _any(self) -> _Formula:
-        parts = [self._all()]
+        found = [self._all()]
         while self._take("or"):
-            parts.append(self._all())
-        return parts[0] if len(parts) == 1 else _Any(tuple(parts))
+            found.append(self._all())
+        return found[0] if len(found) == 1 else _Joined(tuple(found), by_and=False)
 
     def _all(self) -> _Formula:
-        parts = [self._not()]
+        found = [self._not()]
         while self._take("and"):
-            parts.append(self._not())
-        return parts[0] if len(parts) == 1 else _All(tuple(parts))
+            found.append(self._not())
+        return found[0] if len(found) == 1 else _Joined(tuple(found), by_and=True)
 
     def _not(self) -> _Formula:
         if self._take("not", "!"):

@@ -88,17 +88,15 @@ def unusable(problem: Problem) -> Mapping[str, tuple[tuple[Fact, bool], ...]]:
 def prune(problem: Problem) -> frozenset[str]:
     """The names of the actions that can occur on a way to a goal; what is unknown may turn out either way."""
     reach = Reach(problem)
-    return frozenset(action for goal in problem.goals for action in _useful(reach, goal))
-
-
-def _useful(reach: Reach, goal: PlanGoal) -> Iterator[str]:
-    wanted = wanted_literals(reach.problem, goal)
-    if wanted is None or not all(map(reach.obtainable.__getitem__, wanted)):
-        return
-    task = task_for(reach.problem, wanted, reach.system.literals_allowed_by(reach.problem.start))
-    for step in task.steps:
-        if all(reach.obtainable[task.literals[need]] for need in step.needs):
-            yield step.operator.action
+    useful = set[str]()
+    for goal in problem.goals:
+        wanted = wanted_literals(problem, goal)
+        if wanted is None or not all(map(reach.obtainable.__getitem__, wanted)):
+            continue
+        task = task_for(problem, wanted, reach.system.literals_allowed_by(problem.start))
+        steps = (each for each in task.steps if all(reach.obtainable[task.literals[need]] for need in each.needs))
+        useful.update(step.operator.action for step in steps)
+    return frozenset(useful)
 
 
 ITSELF = -1
@@ -205,24 +203,17 @@ class Lacks:
             fact, value = self._system.fact(literal)
             by = self._lacks[literal].by
             if by == ITSELF or self._reach.excluded(by):
-                yield Missing(fact, value, self._why(literal), chain)
+                achievers = self._system.achievers[literal]
+                is_circular = literal in self._circular
+                blocked = achievers if is_circular else [each for each in achievers if self._reach.excluded(each)]
+                actions = tuple(dict.fromkeys(self._system.moves[each].operator.action for each in blocked))
+                why = Circular(actions) if is_circular else Excluded(actions)
+                yield Missing(fact, value, why if achievers else unproduced(self._reach.problem, fact), chain)
             if by != ITSELF:
                 consumer = Consumer(self._system.moves[by].operator, fact, value)
                 fresh = [each for each in self._reach.lacking(by) if each not in chains]
                 chains.update(dict.fromkeys(fresh, (consumer, *chain)))
                 queue += fresh
-
-    def _why(self, literal: int) -> Why:
-        achievers = self._system.achievers[literal]
-        excluded = [index for index in achievers if self._reach.excluded(index)]
-        if not achievers:
-            return unproduced(self._reach.problem, self._system.fact(literal)[0])
-        if literal in self._circular:
-            return Circular(self._actions(achievers))
-        return Excluded(self._actions(excluded))
-
-    def _actions(self, moves: Iterable[int]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self._system.moves[index].operator.action for index in moves))
 
 
 def unproduced(problem: Problem, fact: Fact) -> Why:
@@ -326,8 +317,15 @@ class Explanation:
         """The best plan without each of the actions."""
         if self.problem is None or self.plan is None:
             return ()
-        actions = dict.fromkeys(step.action for step in self.plan.steps)
-        return tuple(_without(self.problem, self.plan, action, len(actions)) for action in actions)
+        problem, plan = self.problem, self.plan
+        actions = dict.fromkeys(step.action for step in plan.steps)
+        deadline = None if problem.deadline is None else problem.deadline / max(len(actions), 1)
+        asked = replace(problem, goals=(plan.goal,), deadline=deadline)
+        plans = ((action, best_plan(replace(asked, excluded=problem.excluded | {action}))) for action in actions)
+        return tuple(
+            found if isinstance(found, NoPlan) else Alternative(action, found, total((found.cost, -plan.cost)))
+            for action, found in plans
+        )
 
     @cached_property
     def branches(self) -> tuple[Branch, ...]:
@@ -379,9 +377,15 @@ class Explanation:
 
     def summary(self) -> str:
         """One sentence."""
-        if self.plan is not None:
-            return _how(self.plan)
-        return str(self.failures[0]) if self.failures else "There is no goal to plan for."
+        plan = self.plan
+        if plan is None:
+            return str(self.failures[0]) if self.failures else "There is no goal to plan for."
+        if not plan.steps:
+            return f"The goal {plan.goal.name} is reached already."
+        names = ", ".join(step.name for step in plan.steps)
+        figures = f"cost {plan.cost:g}, net value {plan.net_value:g}"
+        doubt = "" if plan.proven else ", perhaps not the cheapest"
+        return f"The goal {plan.goal.name} is reached by {names} ({figures}{doubt})."
 
     def text(self) -> str:
         """All of it, in lines."""
@@ -419,22 +423,6 @@ def explain(problem: Problem, found: Plan | NoPlan | None = None) -> Explanation
             failures.append(UnreachableGoal(goal, clash=first_clash(reach, goal)))
     failures.sort(key=lambda failure: len(failure.missing))
     return Explanation(problem.goals, failures=tuple(failures), problem=problem)
-
-
-def _without(problem: Problem, found: Plan, action: str, ways: int) -> Alternative | NoPlan:
-    """The best plan without an action, in one of several equal parts of the time."""
-    deadline = None if problem.deadline is None else problem.deadline / ways
-    asked = replace(problem, goals=(found.goal,), excluded=problem.excluded | {action}, deadline=deadline)
-    other = best_plan(asked)
-    return other if isinstance(other, NoPlan) else Alternative(action, other, total((other.cost, -found.cost)))
-
-
-def _how(plan: Plan) -> str:
-    if not plan.steps:
-        return f"The goal {plan.goal.name} is reached already."
-    names = ", ".join(step.name for step in plan.steps)
-    figures = f"cost {plan.cost:g}, net value {plan.net_value:g}{'' if plan.proven else ', perhaps not the cheapest'}"
-    return f"The goal {plan.goal.name} is reached by {names} ({figures})."
 
 
 def _turns(problem: Problem, plan: Plan, relied_on: Iterable[Reliance]) -> Iterator[tuple[str, WorldState, int]]:

@@ -173,7 +173,15 @@ class Missing:
         """Why it is missing, as a clause without a full stop."""
         match self.why:
             case Unproduced(""):
-                return self._unproduced()
+                match self.fact:
+                    case Available() | LastResult():
+                        return "no action gives one" if self.value else "there is one, and no action clears it"
+                    case HasRun():
+                        return "there is no such action" if self.value else "it has run, and no action undoes that"
+                    case Holds():
+                        return f"no action makes it {'true' if self.value else 'false'}"
+                    case GroupAvailable():
+                        return "there is none: put such a ToolGroup into tools/"
             case Unproduced(reason):
                 return f"it cannot be used now: {reason.rstrip('.')}"
             case NoAnswer(""):
@@ -196,17 +204,6 @@ class Missing:
             for consumer, (fact, value) in zip(self.chain, facts, strict=False)
         ]
         return "; ".join(needs[self.is_spent :]) or "the goal itself needs that"
-
-    def _unproduced(self) -> str:
-        match self.fact:
-            case Available() | LastResult():
-                return "no action gives one" if self.value else "there is one, and no action clears it"
-            case HasRun():
-                return "there is no such action" if self.value else "it has run, and no action undoes that"
-            case Holds():
-                return f"no action makes it {'true' if self.value else 'false'}"
-            case GroupAvailable():
-                return "there is none: put such a ToolGroup into tools/"
 
 
 @dataclass(frozen=True, slots=True)
