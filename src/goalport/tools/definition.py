@@ -23,7 +23,6 @@ from goalport.tools.functions import (
     Arguments,
     ContextValue,
     FunctionHandler,
-    MappingHandler,
     Parameter,
     listed_arguments,
     needs_process,
@@ -333,9 +332,7 @@ class Tool:
             name=chosen,
             description=description or mark.description or docs.description or chosen.replace("_", " "),
             input_schema=arguments.schema(docs.parameters) if arguments else dict(input_schema or {}),
-            handler=MappingHandler(function, arguments, output)
-            if arguments is None or takes_mapping
-            else FunctionHandler(function, arguments, output),
+            handler=FunctionHandler(function, arguments, output, takes_mapping),
             title=mark.title,
             output_schema=output.schema,
             read_only=mark.read_only,

@@ -390,50 +390,35 @@ class FunctionHandler:
     """The handler of a tool that is a function."""
 
     function: Callable[..., Any]
-    arguments: Arguments
-    output: Output
-
-    def check(self, arguments: Mapping[str, object]) -> None:
-        """Raises `BadInput` for arguments that the function cannot be called with."""
-        self.arguments.check(arguments)
-
-    async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
-        if (prepare := PREPARE.get()) is not None and self.arguments.injected:
-            await prepare(self.arguments.injected, None)
-        positional, named = self.arguments.bind(arguments)
-        return self.output.result(await _called(self.function, *positional, **named))
-
-
-@dataclass(frozen=True, slots=True)
-class MappingHandler:
-    """The handler of a tool whose function takes all arguments as one mapping."""
-
-    function: Callable[[Mapping[str, object]], Any]
     arguments: Arguments | None
     """How arguments are validated; None: they are passed as they were sent."""
     output: Output
+    takes_mapping: bool = False
+    """Whether the function takes all arguments as one mapping."""
 
     def check(self, arguments: Mapping[str, object]) -> None:
-        """Raises `BadInput` for arguments that do not fit the listed parameters."""
+        """Raises `BadInput` for arguments that the function cannot be called with."""
         if self.arguments is not None:
             self.arguments.check(arguments)
 
     async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
-        given = arguments if self.arguments is None else self.arguments.bind(arguments)[1]
-        return self.output.result(await _called(self.function, given))
-
-
-async def _called(function: Callable[..., Any], *positional: object, **named: object) -> object:
-    call, inner = partial(function, *positional, **named), function
-    while isinstance(inner, partial):
-        inner = cast("Callable[..., Any]", inner.func)
-    is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
-    with Contained():
-        value = call() if is_async else await in_thread(call, to_thread.current_default_thread_limiter())
-        value = await value if inspect.isawaitable(value) else cast("object", value)
-    if isinstance(value, ToolResult) and value.cause is not None:
-        _log.warning("A tool failed: %s", hide(value.text), exc_info=value.cause)
-    return value
+        if (expected := self.arguments) is None:
+            call = partial(self.function, arguments)
+        else:
+            if expected.injected and (prepare := PREPARE.get()) is not None:
+                await prepare(expected.injected, None)
+            positional, named = expected.bind(arguments)
+            call = partial(self.function, named) if self.takes_mapping else partial(self.function, *positional, **named)
+        inner = self.function
+        while isinstance(inner, partial):
+            inner = cast("Callable[..., Any]", inner.func)
+        is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
+        with Contained():
+            value = call() if is_async else await in_thread(call, to_thread.current_default_thread_limiter())
+            value = await value if inspect.isawaitable(value) else cast("object", value)
+        if isinstance(value, ToolResult) and value.cause is not None:
+            _log.warning("A tool failed: %s", hide(value.text), exc_info=value.cause)
+        return self.output.result(value)
 
 
 def needs_process(function: Callable[..., object]) -> bool:

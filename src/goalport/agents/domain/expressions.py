@@ -64,9 +64,16 @@ class Expression:
     compiled: Callable[..., object]
 
     @staticmethod
+    @lru_cache(maxsize=4096)
     def of(text: str) -> "Expression":
         """The expression in a text such as `expr: order.total > 100`. Raises jinja2's `TemplateSyntaxError`."""
-        return _compiled(text.removeprefix(EXPRESSION).strip())
+        source = text.removeprefix(EXPRESSION).strip()
+        compiled = _sandbox.compile_expression(source, undefined_to_none=False)
+        tree = _sandbox.parse(f"{{{{ {source}\n}}}}")
+        for found in tree.find_all(nodes.Getattr):
+            if found.attr.startswith("_"):
+                raise TemplateSyntaxError(f"{found.attr} is private", found.lineno)
+        return Expression(source, frozenset(find_undeclared_variables(tree)), compiled)
 
     @property
     def condition(self) -> Condition:
@@ -75,9 +82,14 @@ class Expression:
 
     async def answer(self, blackboard: Blackboard) -> bool:
         """Whether it holds for what is on a blackboard. Raises what evaluating it raises."""
-        found = {name: _object_named(name, blackboard) for name in self.names}
+        found: dict[str, object] = {}
+        for name in self.names:
+            named = (each for each in reversed(blackboard.objects) if name in spellings(type(each)))
+            value = bound if (bound := blackboard.get(name)) is not None else next(named, None)
+            if value is not None:
+                found[name] = value
         try:
-            answer = self.compiled({name: value for name, value in found.items() if value is not None})
+            answer = self.compiled(found)
             bool(answer)  # an unset name as the whole answer is noticed only when somebody looks
         except UnsetName:
             return False
@@ -88,7 +100,23 @@ class Expression:
 
 def canonical(origin: Origin, names: Iterable[str]) -> tuple[str, ...]:
     """The names of conditions as the planner knows them. Raises `DeclarationError` for an invalid expression."""
-    return tuple(_canonical(origin, each) for each in names)
+    found: list[str] = []
+    for name in names:
+        if name.startswith(_FOREIGN_PREFIX):
+            raise origin.error(
+                expected="expressions in the language of this house",
+                came=f"{name!r} is one of Spring's",
+                fix=f"Write `{EXPRESSION} …`, for example `{EXPRESSION} order.total > 100 and order.items | size > 0`.",
+            )
+        try:
+            found.append(Expression.of(name).condition.name if is_expression(name) else name)
+        except TemplateSyntaxError as error:
+            raise origin.error(
+                expected="an expression that can be compiled",
+                came=f"{name!r} cannot: {error.message}",
+                fix=f"Write a Jinja expression: `{EXPRESSION} order.total > 100 and 'gift' in tags`.",
+            ) from None
+    return tuple(found)
 
 
 def is_expression(name: str) -> bool:
@@ -102,32 +130,6 @@ def tokens_of(text: str) -> tuple[str, ...]:
     return tuple(value for _, _, value in inner)
 
 
-def _canonical(origin: Origin, name: str) -> str:
-    if name.startswith(_FOREIGN_PREFIX):
-        raise origin.error(
-            expected="expressions in the language of this house",
-            came=f"{name!r} is one of Spring's",
-            fix=f"Write `{EXPRESSION} …`, for example `{EXPRESSION} order.total > 100 and order.items | size > 0`.",
-        )
-    if not name.startswith(EXPRESSION):
-        return name
-    try:
-        return Expression.of(name).condition.name
-    except TemplateSyntaxError as error:
-        raise origin.error(
-            expected="an expression that can be compiled",
-            came=f"{name!r} cannot: {error.message}",
-            fix=f"Write a Jinja expression: `{EXPRESSION} order.total > 100 and 'gift' in tags`.",
-        ) from None
-
-
-def _object_named(name: str, blackboard: Blackboard) -> object | None:
-    bound = blackboard.get(name)
-    if bound is not None:
-        return bound
-    return next((each for each in reversed(blackboard.objects) if name in spellings(type(each))), None)
-
-
 @lru_cache(maxsize=4096)
 def spellings(cls: type) -> frozenset[str]:
     """The names that an expression may use for an object of a class: its class's and its bases', in each spelling."""
@@ -135,16 +137,6 @@ def spellings(cls: type) -> frozenset[str]:
     return frozenset(
         spelt for name in names for spelt in (name, name[0].lower() + name[1:], _HUMP.sub("_", name).lower())
     )
-
-
-@lru_cache(maxsize=4096)
-def _compiled(source: str) -> Expression:
-    compiled = _sandbox.compile_expression(source, undefined_to_none=False)
-    tree = _sandbox.parse(f"{{{{ {source}\n}}}}")
-    for found in tree.find_all(nodes.Getattr):
-        if found.attr.startswith("_"):
-            raise TemplateSyntaxError(f"{found.attr} is private", found.lineno)
-    return Expression(source, frozenset(find_undeclared_variables(tree)), compiled)
 
 
 def _size(values: Iterable[object]) -> int:

@@ -282,7 +282,19 @@ def read_agent(declared: object, services: frozenset[type] = frozenset(), resolv
     """
     if isinstance(declared, Agent):
         return declared
-    instance = _construct(declared) if isinstance(declared, type) else declared
+    instance = declared
+    if isinstance(declared, type):
+        try:
+            constructor(declared).bind()
+        except TypeError as error:
+            raise DeclarationError(
+                class_place(declared),
+                expected="an instance at module level, or a class that can be constructed without arguments",
+                came=f"its constructor reports: {error}",
+                fix=f"Deploy an instance: `{declared.__name__.lower()} = {declared.__name__}(…)`, or mark with @service"
+                " or @settings what gives it.",
+            ) from error
+        instance = cast("object", declared())
     cls = type(instance)
     mark = next((found for base in cls.__mro__ if (found := mark_of(base, AgentMark))), None)
     where = class_name(cls)
@@ -388,17 +400,3 @@ def unmarked_givers(agent: Agent, kind: object) -> list[str]:
                 if any(fits(each, kind) for each in gifts) and kind not in taken:
                     found.append(f"{cls.__name__}.{method.written.__name__}")
     return found
-
-
-def _construct(cls: type) -> object:
-    try:
-        constructor(cls).bind()
-    except TypeError as error:
-        raise DeclarationError(
-            class_place(cls),
-            expected="an instance at module level, or a class that can be constructed without arguments",
-            came=f"its constructor reports: {error}",
-            fix=f"Deploy an instance: `{cls.__name__.lower()} = {cls.__name__}(…)`, or mark with @service or @settings"
-            " what gives it.",
-        ) from error
-    return cls()

@@ -4,7 +4,7 @@ Data: nothing here waits. The process asks, keeps the question and binds the ans
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from types import NoneType
 from typing import Annotated, Any, Final, Generic, TypeGuard, TypeVar, cast, get_args, get_origin
@@ -100,7 +100,20 @@ class WaitFor(Generic[T]):
         after which the question counts as declined; None: never. Raises `TypeError` for a message that is empty,
         without options, for an option of another type, and for options that the answer could not tell apart.
         """
-        return Choice(message, _options(list(options), label), kind, expires_in)
+        values, labels, keys = list(options), list[str](), list[str]()
+        for value in values:
+            named = (getattr(value, name, None) for name in _LABELS if not isinstance(value, str))
+            own_label = next((each for each in named if isinstance(each, str) and each.strip()), str(value))
+            labels.append(own_label if label is None else label(value))
+            known = (getattr(value, name, None) for name in _KEYS)
+            own_keys = (str(each) for each in known if isinstance(each, str | int) and str(each).strip())
+            keys.append(next(own_keys, labels[-1]))
+        times = Counter(labels)  # two with the same label have their keys in it
+        described = (
+            Option(key, text if times[text] == 1 or key == text else f"{text} ({key})", value)
+            for key, text, value in zip(keys, labels, values, strict=True)
+        )
+        return Choice(message, tuple(described), kind, expires_in)
 
     @staticmethod
     def input(message: str, *, prefill: str = "", expires_in: float | None = None) -> "WaitFor[str]":
@@ -327,25 +340,6 @@ def awaited(wait: WaitFor[Any]) -> object | None:
         case _:
             kind = promised(type(wait))
             return None if isinstance(kind, TypeVar) else kind
-
-
-def _options(values: Sequence[P], label: Callable[[P], str] | None) -> tuple[Option[P], ...]:
-    """Objects with their keys and labels; two with the same label have their keys in it."""
-    labels: list[str] = []
-    keys: list[str] = []
-    for value in values:
-        named = (getattr(value, name, None) for name in _LABELS if not isinstance(value, str))
-        own_label = next((each for each in named if isinstance(each, str) and each.strip()), str(value))
-        labels.append(own_label if label is None else label(value))
-        known = (getattr(value, name, None) for name in _KEYS)
-        keys.append(
-            next((str(each) for each in known if isinstance(each, str | int) and str(each).strip()), labels[-1])
-        )
-    times = Counter(labels)
-    return tuple(
-        Option(key, text if times[text] == 1 or key == text else f"{text} ({key})", value)
-        for key, text, value in zip(keys, labels, values, strict=True)
-    )
 
 
 def waits(kind: object) -> TypeGuard[type[WaitFor[Any]]]:

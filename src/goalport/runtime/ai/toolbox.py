@@ -140,7 +140,7 @@ def _portable(name: str) -> str:
 def _same(first: Tool, second: Tool) -> bool:
     """Whether two tools were made of the same function of the same object."""
     ours, theirs = first.handler, second.handler
-    if isinstance(ours, FunctionHandler) and isinstance(theirs, FunctionHandler):
+    if isinstance(ours, FunctionHandler) and isinstance(theirs, FunctionHandler) and not ours.takes_mapping:
         return ours.function == theirs.function
     return ours is theirs
 

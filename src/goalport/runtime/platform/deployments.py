@@ -326,9 +326,9 @@ def _agent_of_tool(tool: Tool) -> Agent:
         return replace(result, artifact=None)  # for code alone, and perhaps nothing that a store can write
 
     name, marked = f"tools.{tool.name}", ActionMark(description=tool.description, read_only=tool.read_only is True)
-    handler = tool.handler
     # Where it surely asks a model, that is said when none is ready.
-    asks_models = isinstance(handler, FunctionHandler) and Ai in handler.arguments.injected
+    arguments = tool.handler.arguments if isinstance(tool.handler, FunctionHandler) else None
+    asks_models = arguments is not None and Ai in arguments.injected
     asks = (Injected("ai", Ai),) if asks_models or isinstance(tool, AgenticTool) else ()
     outputs = Outputs(((ToolResult,),), ToolResult)
     action = Action(name, call, (Input("call", ToolCall), *asks), outputs, marked)
