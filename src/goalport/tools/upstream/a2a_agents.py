@@ -3,7 +3,7 @@
 One of a configuration is connected as a server is: its card is read, and its skills are its tools. `A2aAgent` is one
 that code names. A tool that is called sends a message, and the task that the agent makes of it is followed to its end.
 Nothing is open between two requests, so a task outlives both sides: a call that is made anew joins its task again. The
-SDK writes and reads both versions of the protocol; the requests are sent by the client of `http_transport`.
+SDK writes and reads both versions of the protocol; the requests are sent by the client of `transports`.
 """
 
 import re
@@ -35,8 +35,8 @@ from goalport.tools import Tool, ToolObject, ToolResult
 from goalport.tools.upstream.active_calls import MOST_ASKED, Call, RemoteProcess
 from goalport.tools.upstream.config import ServerConfig
 from goalport.tools.upstream.connection import Connection, ConnectionLost, Listing, NotCalled, Wakeup
-from goalport.tools.upstream.http_transport import HttpTransport
 from goalport.tools.upstream.tool import ToolRequest
+from goalport.tools.upstream.transports import HttpTransport
 from goalport.tools.upstream.upstream_server import ToolClient, failure_reason
 
 try:
@@ -533,7 +533,7 @@ class A2aAgent(ToolObject):
 
             async def connected() -> Connection:
                 nonlocal known
-                transport = HttpTransport(self._config, lambda: None)
+                transport = HttpTransport(self._config)
                 connection = AgentConnection(self._config, transport, Wakeup(), None)
                 connection.card = known
                 try:

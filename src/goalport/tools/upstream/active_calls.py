@@ -90,8 +90,7 @@ class CallHooks:
     """What is kept of the call; None: nothing."""
 
 
-_NOBODY = CallHooks()
-_HOOKS: ContextVar[CallHooks] = ContextVar("goalport_upstream_hooks", default=_NOBODY)
+_HOOKS: ContextVar[CallHooks] = ContextVar("goalport_upstream_hooks", default=CallHooks())  # noqa: B039 - frozen
 
 
 @contextmanager
@@ -245,7 +244,16 @@ class ActiveCalls:
         from mcp_types import ElicitResult
 
         asked: Mapping[str, object] | str = params.url if params.mode == "url" else params.requested_schema
-        candidates = await self._calls_of_question()
+        own = _CALL.get()
+        running = [*self._running] if own is None else [own]
+        # Of several calls, one is waited for as long as they can do without it: half of the time is left to the server,
+        # to go on without an answer.
+        candidates = [each for each in running if each in self._running]
+        end = min((each.scope.deadline for each in candidates), default=0)
+        with anyio.move_on_after((end - anyio.current_time()) / 2):
+            while len(candidates) > 1 and any(each.hooks.ask for each in candidates):
+                await self._ended.wait()
+                candidates = [each for each in running if each in self._running]
         refusal = _form_fault(asked)
         if not candidates:
             refusal = "there is no call"
@@ -279,35 +287,21 @@ class ActiveCalls:
         content = cast("Mapping[str, object]", answer) if isinstance(answer, Mapping) else None
         return ElicitResult.model_validate({"action": "accept", "content": None if content is None else dict(content)})
 
-    async def _calls_of_question(self) -> list[Call]:
-        """The calls that a question may belong to; of several, one is waited for as long as they can do without it."""
-        call = _CALL.get()
-        candidates = [*self._running] if call is None else [call]
-        running = [each for each in candidates if each in self._running]
-        # Half of the time is left to the server, to go on without an answer.
-        end = min((each.scope.deadline for each in running), default=0)
-        with anyio.move_on_after((end - anyio.current_time()) / 2):
-            while len(running) > 1 and any(each.hooks.ask for each in running):
-                await self._ended.wait()
-                running = [each for each in candidates if each in self._running]
-        return running
-
 
 def _form_fault(asked: Mapping[str, object] | str) -> str:
     """Why the answer to a form cannot be sent, whatever a person enters; empty: it can."""
     fields = None if isinstance(asked, str) else asked.get("properties")
     for name, field in cast("Mapping[str, Any]", fields).items() if isinstance(fields, dict) else ():
-        kind = _type_of(field)
-        if kind == "object" or (kind == "array" and _type_of(field.get("items")) not in {None, "string"}):
-            return (
-                f"MCP has no answer for its field {cleaned(name, _FIELD)!r}, which is an object or a list of no texts"
-            )
+        match field:
+            case {"type": "object"}:
+                pass
+            case {"type": "array", "items": {"type": str(kind)}} if kind != "string":
+                pass
+            case _:
+                continue
+        shown = repr(cleaned(name, _FIELD))
+        return f"MCP has no answer for its field {shown}, which is an object or a list of no texts"
     return ""
-
-
-def _type_of(schema: object) -> str | None:
-    kind = cast("Mapping[str, object]", schema).get("type") if isinstance(schema, dict) else None
-    return None if kind is None else str(kind)
 
 
 PREFERS_HANDLE: Final = "goalport/handle"
@@ -401,10 +395,30 @@ def remote_process(result: "CallToolResult") -> RemoteProcess | None:
     return RemoteProcess(content["processId"], following["tool"], call, question)
 
 
-def _names_in_errors(names: Sequence[str]) -> re.Pattern[str]:
-    """The names of tools in an error. One of small letters alone may be a word of the sentence."""
-    compound = "|".join(re.escape(each) for each in names if not (each.isalpha() and each.islower()))
-    return re.compile(rf"{_ADVISED}|(?<![\w.-])(?:{compound})(?![\w-])" if compound else _ADVISED)
+async def followed_process(
+    result: "CallToolResult",
+    call: Call,
+    send: "Callable[[str, Mapping[str, object], Call], Awaitable[CallToolResult]]",
+) -> "CallToolResult":
+    """The result of a process on another goalport; its questions are put to the person behind the call.
+
+    `send` makes a call. Where there is nobody to ask, the answer that names the process is the result: the caller can
+    follow it.
+    """
+    ask = call.hooks.ask if call.hooks.lasting else None
+    while ask is not None and (process := remote_process(result)) is not None:
+        tool, arguments = process.tool, process.arguments
+        if process.question is not None:
+            try:
+                with call.waiting():
+                    answer = await ask(cleaned(process.message, MOST_ASKED), process.form)
+            except ToolError as error:
+                call.unanswered = str(error)
+                return result
+            tool, arguments = process.answered(cast("Mapping[str, object] | None", answer))
+        call.renew()
+        result = await send(tool, arguments, call)
+    return result
 
 
 def with_renamed_tools(
@@ -417,7 +431,11 @@ def with_renamed_tools(
     if _PROCESS not in (result.meta or {}):
         return result
     content = _content_of(result)
-    named = _IN_ADVICE if content is not None else _names_in_errors(names) if result.is_error else _IN_RESULTS
+    named = _IN_RESULTS if content is None else _IN_ADVICE
+    # The name of a tool that has small letters alone may be a word of the sentence.
+    compound = "|".join(re.escape(each) for each in names if not (each.isalpha() and each.islower()))
+    if content is None and result.is_error and compound:
+        named = re.compile(rf"{_ADVISED}|(?<![\w.-])(?:{compound})(?![\w-])")
 
     def renamed(text: str) -> str:
         return named.sub(lambda found: rename(found[0]), text if content is None else _RESOURCES.sub("", text))

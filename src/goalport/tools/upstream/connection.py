@@ -81,6 +81,11 @@ class Transport(Protocol):
     A class below it says only what it knows.
     """
 
+    session_expired: bool = False
+    """Whether the server answered just now that it does not know this session: it was started anew, or is another."""
+    retry_after: float = 0.0
+    """The seconds after which the server wants to be asked again; 0: it did not say."""
+
     def open(self) -> AbstractAsyncContextManager[Any]: ...
 
     def last_error(self) -> str:
@@ -91,17 +96,9 @@ class Transport(Protocol):
         """The last line of the server's stderr, for those who run it and nobody else: it may hold a secret."""
         return ""
 
-    def session_expired(self) -> bool:
-        """Whether the server answered just now that it does not know this session."""
-        return False
-
     def is_unanswered(self, request_id: object) -> bool:
         """Whether a request got no answer from the server; the error that the session gets is then the transport's."""
         return False
-
-    def retry_after(self) -> float:
-        """The seconds after which the server wants to be asked again; 0: it did not say."""
-        return 0.0
 
 
 class ConnectionLost(Exception):

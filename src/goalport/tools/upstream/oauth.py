@@ -1,20 +1,30 @@
-"""Access tokens for upstream servers with OAuth: how the requests of a server's entry are signed.
+"""Access tokens for upstream servers with OAuth, and the people who sign in for them.
 
 The flows are the SDK's. This module chooses one by the configuration, keeps what has to be known after a restart, and
-asks an identity provider where there is one. Above: `servers`, which hands the result to the HTTP transport.
+asks an identity provider where there is one. People sign in before a terminal, or because a process asks them while it
+waits, by a question with an address: the browser comes back to the web server of this program where there is one, else
+to an address of loopback. Then the tokens are kept, and the call is made again. Above: `servers`, which imports this,
+and the SDK with it, when the first server needs it.
 """
 
+import asyncio
 import json
 import warnings
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from errno import EADDRINUSE
+from hashlib import sha256
 from pathlib import Path
 from time import time
 from typing import Any, Final, Protocol
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
+import anyio
 import httpx2
 from anyio import to_thread
-from mcp.client.auth import OAuthClientProvider
+from anyio.abc import SocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.extensions.client_credentials import (
     ClientCredentialsOAuthProvider,
     PrivateKeyJWTOAuthProvider,
@@ -30,23 +40,36 @@ from mcp.shared.auth import (
     ProtectedResourceMetadata,
 )
 from mcp.shared.exceptions import MCPDeprecationWarning
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from pydantic import BaseModel
 
 from goalport.base.bounded_answers import bounded_client
-from goalport.base.errors import GoalportError, SettingsError
+from goalport.base.errors import GoalportError, SettingsError, ToolError
 from goalport.base.files import replace_file
+from goalport.base.sealing import ProcessSeals
 from goalport.base.secrecy import register_secrets
+from goalport.tools.upstream.active_calls import Ask, SignInAddress
 from goalport.tools.upstream.config import IdentityProvider, OAuthConfig, ServerConfig
-from goalport.tools.upstream.connection import SignInNeeded
+from goalport.tools.upstream.connection import MODERN, SignIn, SignInNeeded
 
-_SECONDS = 30.0
-"""Seconds that an answer of an identity provider may take."""
+_SECONDS: Final = 30.0
+"""Seconds that an answer of an authorization server or an identity provider may take."""
 _ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 _ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - the name of a kind of token
 _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant
-
-
 _SECRET: Final = ("access_token", "refresh_token", "id_token", "client_secret", "registration_access_token")
+_WORDS: Final = "Sign in, so that it can be called for you."
+_PATH: Final = "/callback"
+_FIRST_PORT, _PORTS = 20_000, 12_000
+"""Where the ports of loopback lie that no system gives to outgoing connections: Linux from 32768, others from 49152."""
+_REQUEST: Final = 10.0
+"""Seconds in which a browser's request must have come: they also open connections on which they send nothing."""
+_LONGEST: Final = 65_536
+"""Bytes of a browser's request."""
+_ANSWER: Final = (
+    b"HTTP/1.1 %s\r\nContent-Type: text/html; charset=utf-8\r\nConnection: close\r\n\r\n"
+    b"<!doctype html><title>goalport</title><p>%s</p>"
+)
 
 
 class Seal(Protocol):
@@ -112,8 +135,15 @@ class TokenFile:
 
     async def keep(self, **parts: object) -> None:
         """Put these fields of the record into the file, and leave the others."""
-        kept = await to_thread.run_sync(self._write, parts)
-        register_secrets(self, kept.secrets())
+
+        def write() -> TokenRecord:
+            kept = self._read().model_copy(update=parts)
+            sealed = self._seal.seal(kept.model_dump_json(exclude_none=True).encode())
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            replace_file(self._path, json.dumps({"sealed": sealed}))
+            return kept
+
+        register_secrets(self, (await to_thread.run_sync(write)).secrets())
 
     def _read(self) -> TokenRecord:
         # Whoever cannot be read any more is asked to sign in again.
@@ -126,13 +156,6 @@ class TokenFile:
             if kept.url == self._url:
                 return kept
         return TokenRecord(url=self._url)
-
-    def _write(self, parts: dict[str, object]) -> TokenRecord:
-        kept = self._read().model_copy(update=parts)
-        sealed = self._seal.seal(kept.model_dump_json(exclude_none=True).encode())
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        replace_file(self._path, json.dumps({"sealed": sealed}))
-        return kept
 
 
 class ExchangeFailed(GoalportError):
@@ -150,33 +173,36 @@ def signed_requests(
     config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, redirect_uri: str, visit: Visit | None
 ) -> httpx2.Auth:
     """What signs the requests to a server. Where nobody can `visit`, who has to sign in is told by `SignInNeeded`."""
-    scope, issuer = oauth.scope or None, oauth.issuer or None
+    client, scope, issuer, provider = (
+        oauth.client_id,
+        oauth.scope or None,
+        oauth.issuer or None,
+        oauth.identity_provider,
+    )
     match oauth.grant:
         case "authorization_code":
-            return _authorization_code(config, oauth, storage, redirect_uri, visit)
+            return _RememberingProvider(config, oauth, storage, redirect_uri, visit)
         case "client_credentials":
             with warnings.catch_warnings():
                 # Without an issuer the SDK warns whoever wrote the configuration; our own report of it says more.
                 warnings.simplefilter("ignore", MCPDeprecationWarning)
                 if oauth.private_key:
                     signed = SignedJWTParameters(
-                        issuer=oauth.client_id,
-                        subject=oauth.client_id,
+                        issuer=client,
+                        subject=client,
                         signing_key=oauth.private_key,
                         signing_algorithm=oauth.signing_algorithm,
                     )
                     proof = signed.create_assertion_provider()
-                    return PrivateKeyJWTOAuthProvider(config.url, storage, oauth.client_id, proof, scope, issuer)
-                return ClientCredentialsOAuthProvider(
-                    config.url, storage, oauth.client_id, oauth.client_secret, oauth.secret_in, scope, issuer
-                )
+                    return PrivateKeyJWTOAuthProvider(config.url, storage, client, proof, scope, issuer)
+                secret, secret_in = oauth.client_secret, oauth.secret_in
+                return ClientCredentialsOAuthProvider(config.url, storage, client, secret, secret_in, scope, issuer)
         case "jwt_bearer":
-            provider = oauth.identity_provider
             assert provider is not None
             return IdentityAssertionOAuthProvider(
                 config.url,
                 storage,
-                oauth.client_id,
+                client,
                 oauth.client_secret,
                 oauth.issuer,
                 lambda audience, resource: _exchanged(config.name, provider, audience, resource),
@@ -185,66 +211,54 @@ def signed_requests(
             )
 
 
-def _authorization_code(
-    config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, redirect_uri: str, visit: Visit | None
-) -> httpx2.Auth:
-    shown: list[str] = []
-
-    async def redirect(url: str) -> None:
-        if visit is None:
-            raise SignInNeeded(config.name)
-        shown[:] = [url]
-
-    async def come_back() -> AuthorizationCodeResult:
-        assert visit is not None
-        return await visit(*shown)
-
-    client: dict[str, Any] = {
-        "redirect_uris": [redirect_uri],
-        "grant_types": ["authorization_code", "refresh_token"],
-        "token_endpoint_auth_method": oauth.secret_in if oauth.client_secret else "none",
-    }
-    wanted = {"client_name": "goalport", "response_types": ["code"], "scope": oauth.scope or None}
-    known = {"client_id": oauth.client_id, "client_secret": oauth.client_secret or None, "issuer": oauth.issuer or None}
-    found = _RememberingProvider(
-        config.url,
-        OAuthClientMetadata.model_validate(client | wanted),
-        storage,
-        redirect,
-        come_back,
-        oauth.client_metadata_url or None,
-    )
-    found.tokens, found.attended = storage, visit is not None
-    if oauth.client_id:
-        found.registered = OAuthClientInformationFull.model_validate(client | known)
-    return found
-
-
 class _RememberingProvider(OAuthClientProvider):
-    """The SDK's flow, which after a restart still knows when a token ends, and where it is renewed."""
+    """The SDK's flow for people, which after a restart still knows when a token ends, and where it is renewed."""
 
-    tokens: TokenFile
-    attended = False
-    """Whether somebody can sign in."""
-    registered: OAuthClientInformationFull | None = None
-    """The client that a person has registered; None: one is registered when it is needed."""
+    def __init__(
+        self, config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, redirect_uri: str, visit: Visit | None
+    ) -> None:
+        shown = ""
+
+        async def redirect(url: str) -> None:
+            nonlocal shown
+            if visit is None:
+                raise SignInNeeded(config.name)
+            shown = url
+
+        async def come_back() -> AuthorizationCodeResult:
+            assert visit is not None
+            return await visit(shown)
+
+        client: dict[str, Any] = {
+            "redirect_uris": [redirect_uri],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "token_endpoint_auth_method": oauth.secret_in if oauth.client_secret else "none",
+        }
+        wanted = {"client_name": "goalport", "response_types": ["code"], "scope": oauth.scope or None}
+        metadata = OAuthClientMetadata.model_validate(client | wanted)
+        super().__init__(config.url, metadata, storage, redirect, come_back, oauth.client_metadata_url or None)
+        self._tokens, self._attended = storage, visit is not None
+        known = {"client_secret": oauth.client_secret or None, "issuer": oauth.issuer or None}
+        # Without a client that a person has registered, one is registered when it is needed.
+        is_known, client = bool(oauth.client_id), client | known | {"client_id": oauth.client_id}
+        self._registered = OAuthClientInformationFull.model_validate(client) if is_known else None
 
     async def _initialize(self) -> None:
         await super()._initialize()
-        context, record = self.context, await self.tokens.found()
+        context, record = self.context, await self._tokens.found()
         if record.tokens is not None:
             context.token_expiry_time = record.expires_at
             context.oauth_metadata, context.protected_resource_metadata = record.metadata, record.resource
-        context.client_info = self.registered or record.client
+        context.client_info = self._registered or record.client
         known, wanted = context.client_info, context.client_metadata.redirect_uris or []
-        if self.attended and known is not None and not set(wanted) <= set(known.redirect_uris or wanted):
+        if self._attended and known is not None and not set(wanted) <= set(known.redirect_uris or wanted):
             # It was registered for another place to come back to, as for a terminal in place of the web server.
             context.client_info = None
             context.clear_tokens()
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         await super()._handle_token_response(response)
-        await self.tokens.keep(metadata=self.context.oauth_metadata, resource=self.context.protected_resource_metadata)
+        await self._tokens.keep(metadata=self.context.oauth_metadata, resource=self.context.protected_resource_metadata)
 
 
 class _Exchanged(BaseModel):
@@ -286,3 +300,199 @@ async def _exchanged(server: str, provider: IdentityProvider, audience: str, res
     if answer.issued_token_type != _ID_JAG:
         raise ExchangeFailed(server, f"it answered with a {answer.issued_token_type}, and {_ID_JAG} was asked for")
     return answer.access_token
+
+
+class PortTaken(GoalportError):
+    """Another program listens on the port to which a person's browser is sent back."""
+
+    def __init__(self, server: str, port: int) -> None:
+        super().__init__(
+            f"port {port} of 127.0.0.1 is taken, to which the browser comes back after signing in to {server!r}: "
+            "end the program that listens there, or set `redirectPort` under `oauth`"
+        )
+
+
+class SignIns:
+    """The tokens of servers, and the people who are signing in to them.
+
+    Tokens are kept in `folder`. `redirect_uri` says where the web server of this program takes browsers that come back;
+    empty: there is none.
+    """
+
+    def __init__(self, folder: Path, seals: ProcessSeals, redirect_uri: Callable[[], str]) -> None:
+        self._redirect_uri = redirect_uri
+        self._folder = folder
+        self._seals = seals
+        self._awaited: dict[str, asyncio.Future[Mapping[str, str]]] = {}
+        """The browsers that are to come back, by the state that they bring."""
+        self._running: dict[tuple[str, str], _SignIn] = {}
+        """The sign-ins that are under way, by server and owner."""
+
+    def path(self, server: str, owner: str) -> Path:
+        """The file with the tokens of an owner at a server; the owner is empty for those that all callers share."""
+        # A hash as well: two names may differ in what a file's name cannot have.
+        safe = "".join(each if each.isalnum() or each in "-_" else "_" for each in server)[:60]
+        whose = f"{server}\0{owner}" if owner else server
+        return self._folder / f"{safe}-{sha256(whose.encode()).hexdigest()[: 32 if owner else 8]}.json"
+
+    def auth(
+        self, config: ServerConfig, oauth: OAuthConfig, owner: str, show: SignIn | None, redirect_uri: str = ""
+    ) -> httpx2.Auth:
+        """What signs requests for an owner; `show` shows a page to the person before the screen, if there is one.
+
+        The browser comes back to `redirect_uri`, or to loopback without one.
+        """
+        # Always the same one for a server: authorization servers remember where they may send people.
+        port = oauth.redirect_port or _FIRST_PORT + int.from_bytes(sha256(config.name.encode()).digest()[:4]) % _PORTS
+
+        async def visit(url: str) -> AuthorizationCodeResult:
+            assert show is not None
+            if redirect_uri:
+                return await self._visit(url, show)
+            async with self._loopback(config.name, port):
+                return await self._visit(url, show)
+
+        seal = self._seals.of(f"tokens of {config.name}\0{owner}")
+        storage = TokenFile(self.path(config.name, owner), config.url, seal)
+        back = redirect_uri or f"http://127.0.0.1:{port}{_PATH}"
+        return signed_requests(config, oauth, storage, back, None if show is None else visit)
+
+    def come_back(self, query: Mapping[str, str]) -> bool:
+        """Take what a browser brings that comes back. Returns False if nobody waits for it here."""
+        received = self._awaited.get(query.get("state", ""))
+        if received is None or received.done():
+            return False
+        received.set_result(query)
+        return True
+
+    async def ask(
+        self, key: tuple[str, str], ask: Ask, obtain: Callable[[SignIn], Coroutine[None, None, None]]
+    ) -> None:
+        """Ask a person to sign in to a server for an owner, the `key`, until they or anybody else has done it.
+
+        `obtain` obtains the tokens with what shows the page, once for all who ask meanwhile. Raises `ToolError`.
+        """
+        if key not in self._running:
+            self._running[key] = _SignIn(key[0], obtain)
+        running = self._running[key]
+        try:
+            await running.join(ask)
+        finally:
+            if not running.joined and self._running.get(key) is running:
+                del self._running[key]
+
+    async def obtain_tokens(
+        self,
+        config: ServerConfig,
+        oauth: OAuthConfig,
+        owner: str,
+        show: SignIn,
+        refusal: Callable[[httpx2.Request], httpx2.Response],
+    ) -> None:
+        """Obtain tokens, as if a request to the server had been refused, which is not sent. Raises `ToolError`.
+
+        `refusal` is the last answer of the server to a request without a token that suffices.
+        """
+        request = httpx2.Request("POST", config.url, headers={MCP_PROTOCOL_VERSION_HEADER: MODERN})
+        flow = self.auth(config, oauth, owner, show, self._redirect_uri()).async_auth_flow(request)
+        refused = False
+        try:
+            with suppress(StopAsyncIteration):
+                async with bounded_client(_SECONDS) as client, aclosing(flow):
+                    outgoing = await anext(flow)
+                    while not (outgoing is request and refused):
+                        response = refusal(request) if outgoing is request else await client.send(outgoing)
+                        refused = True
+                        outgoing = await flow.asend(response)
+        except (OAuthFlowError, httpx2.HTTPError, httpx2.StreamError, ValueError) as error:
+            # Without the words of the other server: a model reads this.
+            reason = type(error).__name__
+            raise ToolError(f"nobody could be signed in to the server {config.name!r} ({reason}).") from error
+        except PortTaken as error:
+            raise ToolError(str(error)) from error
+
+    async def _visit(self, url: str, show: SignIn) -> AuthorizationCodeResult:
+        """Show a person the page where they sign in, and wait for their browser to come back."""
+        (state,) = parse_qs(urlsplit(url).query)["state"]
+        received: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
+        self._awaited[state] = received
+        shown = asyncio.ensure_future(show(url))
+        try:
+            await asyncio.wait({shown, received}, return_when=asyncio.FIRST_COMPLETED)
+            if not received.done():
+                shown.result()
+            query = await received
+        finally:
+            del self._awaited[state]
+            shown.cancel()
+            await asyncio.wait({shown})
+        return AuthorizationCodeResult(code=query.get("code", ""), state=state, iss=query.get("iss"))
+
+    @asynccontextmanager
+    async def _loopback(self, server: str, port: int) -> AsyncGenerator[None]:
+        """Take browsers that come back to a port of loopback. Raises `PortTaken`."""
+        try:
+            listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
+        except OSError as error:
+            if error.errno != EADDRINUSE:
+                raise
+            raise PortTaken(server, port) from error
+        async with listener:
+            serving = asyncio.ensure_future(listener.serve(self._answer))
+            try:
+                yield
+            finally:
+                serving.cancel()
+                await asyncio.wait({serving})
+
+    async def _answer(self, stream: SocketStream) -> None:
+        """Take what a browser brings, and tell it that it can be closed. There is no other page."""
+        with suppress(anyio.IncompleteRead, anyio.DelimiterNotFound, anyio.BrokenResourceError, ValueError):
+            async with stream:
+                with anyio.move_on_after(_REQUEST):
+                    request = await BufferedByteReceiveStream(stream).receive_until(b"\r\n\r\n", _LONGEST)
+                    _, target, _ = request.decode("latin-1").split(" ", 2)
+                    parts = urlsplit(target)
+                    if parts.path == _PATH and self.come_back(dict(parse_qsl(parts.query))):
+                        await stream.send(_ANSWER % (b"200 OK", b"You are signed in. This page can be closed."))
+                    else:
+                        await stream.send(_ANSWER % (b"404 Not Found", b"Nobody waits for this."))
+
+
+class _SignIn:
+    """One sign-in to a server. Several calls may join it: each asks a person of its own, and the first who goes there
+    is enough.
+    """
+
+    def __init__(self, server: str, run: Callable[[SignIn], Coroutine[None, None, None]]) -> None:
+        self.joined = 0
+        self._server = server
+        self._url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        async def show(url: str) -> None:
+            self._url.set_result(url)
+            await asyncio.Event().wait()
+
+        self._task = asyncio.ensure_future(run(show))
+
+    async def join(self, ask: Ask) -> None:
+        """Ask somebody, and wait until anybody has signed in. Raises `ToolError` if not."""
+
+        async def ask_and_wait() -> None:
+            if await ask(_WORDS, SignInAddress(await asyncio.shield(self._url))) is None:
+                raise ToolError(f"a person was asked to sign in to the server {self._server!r} and declined.")
+            # Where somebody says that it is done, the browser is about to come back.
+            await asyncio.sleep(_SECONDS)
+            raise ToolError(f"a person said that they had signed in to the server {self._server!r}, and had not.")
+
+        self.joined += 1
+        asking = asyncio.ensure_future(ask_and_wait())
+        try:
+            await asyncio.wait({asking, self._task}, return_when=asyncio.FIRST_COMPLETED)
+            (self._task if self._task.done() else asking).result()
+        finally:
+            self.joined -= 1
+            asking.cancel()
+            if not self.joined:
+                self._task.cancel()
+            await asyncio.wait({asking})

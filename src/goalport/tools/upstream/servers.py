@@ -9,8 +9,9 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import anyio
 from anyio import to_thread
@@ -23,11 +24,12 @@ from goalport.base.sealing import ProcessSeals, sealing_keys
 from goalport.base.secrecy import hide_in, register_secrets
 from goalport.tools.upstream.config import ConfigProblem, McpConfig, ServerConfig
 from goalport.tools.upstream.connection import BurstLimit, Sample, SignIn, Timing, Transport
-from goalport.tools.upstream.sign_ins import SignIns
-from goalport.tools.upstream.stdio_transport import StdioTransport
 from goalport.tools.upstream.tool import PINS_FILE, Pins
 from goalport.tools.upstream.upstream_groups import UpstreamGroups
 from goalport.tools.upstream.upstream_server import CallerServers, ServerReport, ServerState, UpstreamServer
+
+if TYPE_CHECKING:
+    from goalport.tools.upstream.oauth import SignIns
 
 _BURST: Final = 20
 """Records from one line of a library that are logged in one period."""
@@ -89,8 +91,6 @@ class UpstreamServers:
         self.redirect_uri = ""
         """Where a web server takes the browsers of people who have signed in, for `come_back`; empty: there is none."""
         self.data_dir, self.state_keys = data_dir, state_keys
-        self.sign_ins = SignIns(data_dir / "oauth", ProcessSeals(lambda: sealing_keys(self)), lambda: self.redirect_uri)
-        """The people who are signing in."""
         self.servers: dict[str, UpstreamServer] = {}
         """By name, in the order of the configuration; empty before they are connected."""
         self._callers: dict[str, CallerServers] = {}
@@ -100,6 +100,14 @@ class UpstreamServers:
         self._task: asyncio.Task[None] | None = None
         self._connected: asyncio.Future[None]
         self._disconnecting: asyncio.Event
+
+    @cached_property
+    def sign_ins(self) -> "SignIns":
+        """The people who are signing in, and their tokens."""
+        from goalport.tools.upstream.oauth import SignIns
+
+        seals = ProcessSeals(lambda: sealing_keys(self))
+        return SignIns(self.data_dir / "oauth", seals, lambda: self.redirect_uri)
 
     @property
     def connected(self) -> bool:
@@ -241,42 +249,43 @@ class UpstreamServers:
 
     def _server(self, config: ServerConfig) -> UpstreamServer:
         own_tokens = config.oauth is not None and config.oauth.per_caller
+        callers = None
+        if config.forward_auth or own_tokens:
+            assert self._tasks is not None
+
+            def of_caller(filled: ServerConfig, caller: Caller) -> UpstreamServer:
+                return self._made(filled, _owner(caller) if own_tokens else "", whose=caller.id)
+
+            callers = CallerServers(config, of_caller, self._tasks, self._timing.caller_idle)
+            self._callers[config.name] = callers
 
         def changed() -> None:
             # It may be another one by the time that it is called.
             self.on_change()
 
-        def of_caller(filled: ServerConfig, caller: Caller) -> UpstreamServer:
-            return self._made(filled, _owner(caller) if own_tokens else "", whose=caller.id)
-
-        callers = None
-        if config.forward_auth or own_tokens:
-            assert self._tasks is not None
-            callers = CallerServers(config, of_caller, self._tasks, self._timing.caller_idle)
-            self._callers[config.name] = callers
         return self._made(config, "", on_change=changed, callers=callers)
 
     def _made(self, config: ServerConfig, owner: str, **more: Any) -> UpstreamServer:
         """A server whose tokens are those of an owner; empty: all callers share them."""
+        from goalport.tools.upstream.transports import HttpTransport, StdioTransport
+
         more |= {"timing": self._timing, "sample": self.sample}
         if config.name in self._transports:
             return UpstreamServer(config, self._transports[config.name], **more)
         if config.transport == "stdio":
             return UpstreamServer(config, StdioTransport(config), **more)
-        from goalport.tools.upstream.http_transport import HttpTransport
-
         if config.transport == "a2a":
             from goalport.tools.upstream.a2a_agents import AgentConnection
 
             more["connection"] = AgentConnection
         oauth = config.oauth
         if oauth is None or (oauth.per_caller and config.listing_headers):
-            return UpstreamServer(config, HttpTransport(config, lambda: None), **more)
+            return UpstreamServer(config, HttpTransport(config), **more)
         web = HttpTransport(config, lambda: self.sign_ins.auth(config, oauth, owner, self.show_sign_in))
         server = UpstreamServer(config, web, **more)
 
         async def obtain(show: SignIn) -> None:
-            await self.sign_ins.obtain_tokens(config, oauth, owner, show, web.challenge.response)
+            await self.sign_ins.obtain_tokens(config, oauth, owner, show, web.refusal)
             await server.reconnect()
 
         server.client.ask_to_sign_in = lambda ask: self.sign_ins.ask((config.name, owner), ask, obtain)

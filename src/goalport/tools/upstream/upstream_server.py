@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from shutil import which
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
@@ -32,14 +32,7 @@ from goalport.base.errors import ToolError, causes, leaves
 from goalport.base.secrecy import hide, register_secrets
 from goalport.base.words import cleaned, counted, error_summary, field_path, one_line, shortened, validation_reason
 from goalport.tools import Tool, ToolResult, current_call_site
-from goalport.tools.upstream.active_calls import (
-    MOST_ASKED,
-    Ask,
-    Call,
-    current_hooks,
-    remote_process,
-    with_renamed_tools,
-)
+from goalport.tools.upstream.active_calls import Ask, Call, current_hooks, followed_process, with_renamed_tools
 from goalport.tools.upstream.config import ServerConfig, TransportKind
 from goalport.tools.upstream.connection import (
     MODERN,
@@ -56,7 +49,7 @@ from goalport.tools.upstream.connection import (
 from goalport.tools.upstream.tool import ToolRequest, UpstreamTool, cleaned_list, reader_of, result_of, tools_of_list
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult, Tool as Definition
+    from mcp_types import Tool as Definition
 
 _FOR_PROGRAMMERS: Final = re.compile(
     r" \[type=[^\n]*\]$|^\s*For (?:further|more) information (?:visit|check:) \S*$", re.MULTILINE
@@ -88,21 +81,17 @@ def why_unavailable(name: str, state: ServerState, retry_at: float) -> str:
     The error itself is left out, as it may hold what the server wrote: it is for those who run us. `retry_at` is in
     seconds of the monotonic clock.
     """
-    match state:
-        case ServerState.UP:
-            return ""
-        case ServerState.SIGN_IN:
-            return f"The server {name!r} wants a person to sign in."
-        case ServerState.DISABLED:
-            return f"The server {name!r} is disabled in mcp_config.json: remove its `disabled`."
-        case ServerState.CONNECTING:
-            return f"The server {name!r} is being connected."
-        case ServerState.DOWN:
-            seconds = retry_at - monotonic()
-            soon = f"in {seconds:.0f} s" if seconds >= 1 else "at once"
-            return f"The server {name!r} is down; it is tried again {soon}."
-        case ServerState.STOPPED:
-            return f"The server {name!r} is stopped."
+    if state is ServerState.UP:
+        return ""
+    seconds = retry_at - monotonic()
+    reasons = {
+        ServerState.SIGN_IN: "wants a person to sign in",
+        ServerState.DISABLED: "is disabled in mcp_config.json: remove its `disabled`",
+        ServerState.CONNECTING: "is being connected",
+        ServerState.DOWN: f"is down; it is tried again {f'in {seconds:.0f} s' if seconds >= 1 else 'at once'}",
+        ServerState.STOPPED: "is stopped",
+    }
+    return f"The server {name!r} {reasons[state]}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +142,22 @@ def failure_reason(config: ServerConfig, error: BaseException, *known: str) -> s
         case OSError(errno=errno.EACCES | errno.ENOEXEC) if config.transport == "stdio":
             words = f"the command {config.command!r} is no program, or may not be run"
         case _ if type(error).__name__ in {"ConnectError", "ConnectTimeout"}:
-            words = _unreachable(config, error)
+            host, words = urlsplit(config.url).hostname, f"nothing answers at {config.shown_address}"
+            for each in causes(error, implicit=True):
+                if isinstance(each, ssl.SSLCertVerificationError):
+                    words = (
+                        f"the certificate of {host} is not trusted ({each.verify_message}): if it is right, "
+                        "name a file with the certificate of its authority in `caFile`"
+                    )
+                elif isinstance(each, ssl.SSLError):
+                    reason = f"({each.reason}): look at the scheme and port of its url"
+                    words = f"there is no TLS connection with {host} {reason}"
+                elif isinstance(each, socket.gaierror):
+                    advice = f"({each.strerror}): look at its url, or at the DNS of this machine"
+                    words = f"the name {host} is not known {advice}"
+                else:
+                    continue
+                break
         case ValidationError():
             words = f"it does not keep to the protocol: {error_text(error)}"
         case _:
@@ -161,24 +165,6 @@ def failure_reason(config: ServerConfig, error: BaseException, *known: str) -> s
     more = (each for each in known if each and each not in words)
     plain = (_FOR_PROGRAMMERS.sub("", each).rstrip() for each in (words, *more))
     return one_line("; ".join(filter(None, plain)), 500)
-
-
-def _unreachable(config: ServerConfig, error: BaseException) -> str:
-    host = urlsplit(config.url).hostname
-    for each in causes(error, implicit=True):
-        match each:
-            case ssl.SSLCertVerificationError():
-                return (
-                    f"the certificate of {host} is not trusted ({each.verify_message}): if it is right, "
-                    "name a file with the certificate of its authority in `caFile`"
-                )
-            case ssl.SSLError():
-                return f"there is no TLS connection with {host} ({each.reason}): look at the scheme and port of its url"
-            case socket.gaierror():
-                return f"the name {host} is not known ({each.strerror}): look at its url, or at the DNS of this machine"
-            case _:
-                continue
-    return f"nothing answers at {config.shown_address}"
 
 
 def error_text(error: Exception) -> str:
@@ -208,11 +194,7 @@ class ToolClient:
     which answers a long or waiting call with the process that it began; the client follows the process to its result.
     """
 
-    def __init__(
-        self,
-        config: ServerConfig,
-        connected: Callable[[], Awaitable[Connection]],
-    ) -> None:
+    def __init__(self, config: ServerConfig, connected: Callable[[], Awaitable[Connection]]) -> None:
         self.calls = 0
         self.failures = 0
         """Calls that gave no result."""
@@ -295,14 +277,14 @@ class ToolClient:
         try:
             if request.kind == "tool":
                 result = await connection.call(request.own_name, request.arguments, call)
-                result = await self._followed(connection, result, call)
+                result = await followed_process(result, call, connection.call)
             else:
                 result = await connection.fetch(request)
         except MCPError as error:
             if call.sign_in_needed:
                 connection.mark_broken()
                 raise SignInNeeded(server) from error
-            if connection.transport.session_expired():
+            if connection.transport.session_expired:
                 connection.mark_broken()
                 raise NotCalled(f"the server {server!r} was started anew, and knows us no more.") from error
             # The code alone says nothing: it is what the SDK says of a lost connection, and what servers say of errors.
@@ -333,28 +315,6 @@ class ToolClient:
             f" (The tool asks its client during a call. Revision {MODERN} has no way for that: set"
             f' "protocolVersion": "2025-11-25" for {self._config.name!r} in the configuration of servers.)'
         )
-
-    async def _followed(self, connection: Connection, result: "CallToolResult", call: Call) -> "CallToolResult":
-        """The result of a process on another goalport; its questions are put to the person behind the call.
-
-        Where there is nobody to ask, the answer that names the process is the result: the caller can follow it.
-        """
-        ask = call.hooks.ask if call.hooks.lasting else None
-        while ask is not None and (process := remote_process(result)) is not None:
-            tool, arguments = process.tool, process.arguments
-            if process.question is not None:
-                answer = None
-                try:
-                    with call.waiting():
-                        given = await ask(cleaned(process.message, MOST_ASKED), process.form)
-                        answer = cast("Mapping[str, object] | None", given)
-                except ToolError as error:
-                    call.unanswered = str(error)
-                    return result
-                tool, arguments = process.answered(answer)
-            call.renew()
-            result = await connection.call(tool, arguments, call)
-        return result
 
 
 _NOT_COMING: Final = frozenset({ServerState.DISABLED, ServerState.SIGN_IN, ServerState.STOPPED})
@@ -454,7 +414,7 @@ class UpstreamServer:
                     delay = self._timing.first_delay if lasted > self._timing.steady else delay
                     if not self._stopping:
                         pause = delay * random.uniform(0.5, 1)  # noqa: S311 - not a secret
-                        pause = max(pause, self._transport.retry_after())
+                        pause = max(pause, self._transport.retry_after)
                         self.retry_at = monotonic() + pause
                         # Notifications from before were about the connection that is gone, and must not end the pause.
                         self._wakeup = Wakeup()
@@ -687,33 +647,33 @@ class CallerServers:
 
     def _headers(self, caller: Caller) -> dict[str, str]:
         """The headers that say who calls. Raises `ToolError` where that cannot be said."""
-        templates, oauth = self._config.caller_headers, self._config.oauth
-        if oauth is not None and oauth.per_caller and caller.same_as(ANONYMOUS):
-            raise ToolError(self._unknown(_ID, caller, ""))
-        known: dict[str, str] = {}
-        if any(_ID in each for each in templates.values()):
-            known[_ID] = "" if caller.same_as(ANONYMOUS) else caller.id
-        if any(_TOKEN in each for each in templates.values()):
-            known[_TOKEN] = _token_of(caller)
-        for variable, value in known.items():
-            if not _SENDABLE.fullmatch(value):
-                raise ToolError(self._unknown(variable, caller, value))
+        from mcp.server.auth.middleware.auth_context import get_access_token
+
+        templates, oauth, server = self._config.caller_headers, self._config.oauth, self._config.name
+        is_nobody = caller.same_as(ANONYMOUS)
+        token = get_access_token()
+        issuer = str((token.claims or {}).get("iss", "")) if token else ""
+        is_own = token is not None and caller.same_as(Caller(token.subject or token.client_id, issuer))
+        known = {_ID: "" if is_nobody else caller.id, _TOKEN: token.token if token and is_own else ""}
+        known = {name: value for name, value in known.items() if any(name in each for each in templates.values())}
+        wrong = next((name for name, value in known.items() if not _SENDABLE.fullmatch(value)), None)
+        if is_nobody and (wrong or (oauth is not None and oauth.per_caller)):
+            raise ToolError(
+                f"the server {server!r} wants to know who calls, and this call is nobody's: authenticate the caller."
+            )
+        if wrong and known[wrong]:
+            raise ToolError(
+                f"the server {server!r} gets {wrong} in a header, and there is a character in it that none can have."
+            )
+        if wrong:
+            raise ToolError(
+                f"the server {server!r} gets the token of whoever calls, and the token of {caller.id!r} is not here: "
+                "this goes on without the request that it came with. The same caller has to call again, or to answer a "
+                "question."
+            )
         # In one pass: a value may look like a variable.
         variables = re.compile("|".join(map(re.escape, known)))
         return {name: variables.sub(lambda found: known[found[0]], each) for name, each in templates.items()}
-
-    def _unknown(self, variable: str, caller: Caller, value: str) -> str:
-        server = self._config.name
-        if caller.same_as(ANONYMOUS):
-            return f"the server {server!r} wants to know who calls, and this call is nobody's: authenticate the caller."
-        if value:
-            return (
-                f"the server {server!r} gets {variable} in a header, and there is a character in it that none can have."
-            )
-        return (
-            f"the server {server!r} gets the token of whoever calls, and the token of {caller.id!r} is not here: this "
-            "goes on without the request that it came with. The same caller has to call again, or to answer a question."
-        )
 
     @asynccontextmanager
     async def _connection(self) -> AsyncGenerator[UpstreamServer]:
@@ -722,7 +682,24 @@ class CallerServers:
         caller = ANONYMOUS if site is None else site.caller
         headers = self._headers(caller)
         key = (*caller.identity, *sorted(headers.items()))
-        held = self._connections.get(key) or self._open(key, caller, headers)
+        held = self._connections.get(key)
+        if held is None:
+            if len(self._connections) >= self._config.max_callers:
+                unused = [(each.unused_since, known) for known, each in self._connections.items() if not each.users]
+                if not unused:
+                    raise ToolError(f"the server {self._config.name!r} is busy with other callers. Try again later.")
+                _, oldest = min(unused, key=lambda each: each[0])
+                self._forget(oldest, self._connections[oldest])
+            config = replace(
+                self._config,
+                headers={**self._config.headers, **headers},
+                listing_headers={},
+                caller_headers={},
+                secrets=(*self._config.secrets, *(each.rpartition(" ")[2] for each in headers.values())),
+            )
+            held = self._connections[key] = _CallerConnection(self._make(config, caller))
+            register_secrets(held.server, config.all_secrets())
+            self._tasks.start_soon(self._run, key, held)
         held.users += 1
         held.unused_since = math.inf
         try:
@@ -740,26 +717,6 @@ class CallerServers:
                 held.unused_since = anyio.current_time()
                 held.changed.set()
 
-    def _open(self, key: tuple[object, ...], caller: Caller, headers: Mapping[str, str]) -> _CallerConnection:
-        if len(self._connections) >= self._config.max_callers:
-            unused = [(each.unused_since, known) for known, each in self._connections.items() if not each.users]
-            if not unused:
-                raise ToolError(f"the server {self._config.name!r} is busy with other callers. Try again later.")
-            _, oldest = min(unused, key=lambda each: each[0])
-            self._forget(oldest, self._connections[oldest])
-        secrets = tuple(each.rpartition(" ")[2] for each in headers.values())
-        config = replace(
-            self._config,
-            headers={**self._config.headers, **headers},
-            listing_headers={},
-            caller_headers={},
-            secrets=(*self._config.secrets, *secrets),
-        )
-        held = self._connections[key] = _CallerConnection(self._make(config, caller))
-        register_secrets(held.server, config.all_secrets())
-        self._tasks.start_soon(self._run, key, held)
-        return held
-
     async def _run(self, key: tuple[object, ...], held: _CallerConnection) -> None:
         """Own a connection until nobody has used it for a while."""
         async with anyio.create_task_group() as tasks:
@@ -776,14 +733,3 @@ class CallerServers:
         if self._connections.get(key) is held:
             del self._connections[key]
         held.changed.set()
-
-
-def _token_of(caller: Caller) -> str:
-    """The token of the present request, if it is this caller's; empty: it is not."""
-    from mcp.server.auth.middleware.auth_context import get_access_token
-
-    token = get_access_token()
-    if token is None:
-        return ""
-    issuer = str((token.claims or {}).get("iss", ""))
-    return token.token if caller.same_as(Caller(token.subject or token.client_id, issuer)) else ""

@@ -1,0 +1,451 @@
+"""How servers are reached: over HTTP (streamable, or the SSE of older servers), or as processes on stdin and stdout.
+
+The transports over HTTP are the SDK's. The HTTP client below them is ours: it bounds answers, also those on the way to
+a token, and keeps the status of the last error, of which the SDK says nothing (of a refused key, only that there was an
+error). The SDK's stdio transport reads lines of any length, ends child processes only when the server does not exit by
+itself, and waits as long as it likes. Ours bounds the length of messages, writes the server's stderr to the log, and
+ends the whole process group; on Windows, which has no process groups, the SDK's is used. Above: `servers`.
+"""
+
+import json
+import logging
+import re
+import ssl
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import httpx2
+from anyio.abc import AsyncResource, ByteReceiveStream, Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from goalport.base.bounded_answers import SMALL, ask_plainly, bound
+from goalport.base.observe import REQUEST_ID
+from goalport.base.observe.spans import send_trace
+from goalport.base.secrecy import hide
+from goalport.base.words import cleaned, one_line
+from goalport.tools.upstream.active_calls import note_reached, note_sign_in_needed
+from goalport.tools.upstream.config import ServerConfig
+from goalport.tools.upstream.connection import BurstLimit, SignInNeeded, Transport
+
+if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
+
+_CONNECT: Final = 30.0
+"""Seconds until there must be a connection."""
+_SIGN_IN: Final = 30.0
+"""Seconds that an answer on the way to a token may take."""
+_QUIET: Final = 3_600.0
+"""Seconds that a stream of events may be silent."""
+_ADVICE: Final = {
+    HTTPStatus.UNAUTHORIZED: 'it wants credentials: see its `headers`, or set `auth` to "oauth"',
+    HTTPStatus.FORBIDDEN: "its credentials do not suffice, or it is to be reached by another host name",
+    HTTPStatus.NOT_FOUND: "there is no MCP server under this address",
+}
+_OF_OTHER_TYPE: Final = {
+    "http": (frozenset({404, 405}), "if it speaks the older HTTP with SSE, set its `type` to sse"),
+    "sse": (frozenset({400, 404, 405, 406}), "if it speaks streamable HTTP, set its `type` to http"),
+}
+"""By transport, the statuses that a server of the other one gives, and the advice."""
+_SAID: Final = 200
+"""Characters of what an error says."""
+_LONGEST_PAUSE: Final = 600.0
+"""Seconds that a server may have itself left alone."""
+
+
+class HttpTransport(Transport):
+    """The transport to one HTTP server; `auth` gives what signs the requests of a new connection, or None."""
+
+    def __init__(self, config: ServerConfig, auth: Callable[[], httpx2.Auth | None] = lambda: None) -> None:
+        self._config = config
+        self._auth = auth
+        self._status = 0
+        self._said = ""
+        """What the last error said in plain text."""
+        self._reached = False
+        """Whether the server has given an answer other than an error."""
+        self._refusal = (int(HTTPStatus.UNAUTHORIZED), "")
+        """The last refusal of a request whose token does not suffice: its status and its `WWW-Authenticate`."""
+        self._unanswered: set[object] = set()
+        """The ids of requests whose stream of events ended without an answer."""
+
+    def last_error(self) -> str:
+        """The status of the last answer, where it was an error, with advice; empty: it was none."""
+        if not self._status:
+            return ""
+        status = next((each for each in HTTPStatus if each == self._status), None)
+        advice = [_ADVICE[status]] if status is not None and status in _ADVICE else []
+        if self._config.transport == "a2a":
+            advice = [each.replace("MCP server", "agent") for each in advice]
+        statuses, other_type = _OF_OTHER_TYPE.get(self._config.transport, (frozenset[int](), ""))
+        if self._status in statuses and not self._reached:
+            advice.append(other_type)
+        if self.retry_after:
+            advice.append(f"it wants to be asked again in {self.retry_after:.0f} s")
+        if self._said and (status is None or self._said != status.phrase):
+            advice.append(f"it says {self._said!r}")
+        return ", ".join((f"HTTP {self._status} {status.phrase if status else ''}".rstrip(), *advice))
+
+    def is_unanswered(self, request_id: object) -> bool:
+        return request_id in self._unanswered
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Any]:
+        from mcp.client.streamable_http import streamable_http_client
+
+        self._status, self.session_expired, self.retry_after, self._reached = 0, False, 0.0, False
+        self._unanswered.clear()
+        if self._config.transport == "sse":
+            from mcp.client.sse import sse_client
+
+            def client_factory(*_: Any, **__: Any) -> httpx2.AsyncClient:
+                return self.client()
+
+            async with sse_client(self._config.url, httpx_client_factory=client_factory) as streams:
+                yield streams
+            return
+        async with (
+            self.client() as client,
+            streamable_http_client(
+                self._config.url, http_client=client, max_sse_event_size=self._config.max_message_bytes
+            ) as streams,
+        ):
+            yield streams
+
+    def client(self) -> httpx2.AsyncClient:
+        """A client with the credentials of the server, which notes what goes wrong."""
+        verify: bool | ssl.SSLContext = True
+        if self._config.ca_file is not None:
+            verify = ssl.create_default_context()
+            verify.load_verify_locations(self._config.ca_file)
+        read = _QUIET if self._config.transport == "sse" else max(300.0, self._config.timeout + 60)
+        # Answers of agents are messages too, and their streams end by themselves.
+        is_agent = self._config.transport == "a2a"
+        accept = {"Accept": "application/json, text/event-stream"} if is_agent else {}
+        return _Client(
+            None if is_agent else self._unanswered.add,
+            headers={**accept, **self._config.headers, **self._config.listing_headers},
+            timeout=httpx2.Timeout(_CONNECT, read=read),
+            verify=verify,
+            auth=self._auth(),
+            event_hooks={"request": [send_trace, _prepare], "response": [self._on_response]},
+        )
+
+    def refusal(self, request: httpx2.Request) -> httpx2.Response:
+        """The last refusal of a request without a token that suffices, as an answer to another request."""
+        status, header = self._refusal
+        return httpx2.Response(status, headers={"WWW-Authenticate": header}, request=request)
+
+    async def _on_response(self, response: httpx2.Response) -> None:
+        """Bound an answer, and note its status."""
+        if not response.is_success or not _is_message(response.request):
+            bound(response, SMALL, _SIGN_IN)
+        else:
+            # Of a stream, the SDK of MCP bounds each event; a long call is ended by its own time-out.
+            is_free = self._config.transport != "a2a" and _is_stream(response)
+            bound(response, None if is_free else self._config.max_message_bytes, None)
+        # 405: a server without a stream for its own messages, or without sessions, says so, and all is well.
+        refused = response.status_code == HTTPStatus.METHOD_NOT_ALLOWED and self._config.transport == "http"
+        is_fine = refused and response.request.method != "POST"
+        if response.status_code >= HTTPStatus.BAD_REQUEST and not is_fine:
+            self._status = response.status_code
+            is_plain = response.headers.get("content-type", "text/plain").startswith("text/plain")
+            self._said = one_line((await response.aread()).decode(errors="replace"), _SAID) if is_plain else ""
+            self.retry_after = _seconds(response.headers.get("retry-after", ""))
+            # Without a session, 404 is an error of the call: a method that there is not.
+            in_session = "mcp-session-id" in response.request.headers
+            self.session_expired = in_session and response.status_code == HTTPStatus.NOT_FOUND
+            if str(response.url) == self._config.url:
+                self._refusal = response.status_code, response.headers.get("www-authenticate", "")
+        elif response.is_success:
+            self._status, self.session_expired, self.retry_after, self._reached = 0, False, 0.0, True
+
+
+def _seconds(retry_after: str) -> float:
+    """The seconds that the header `Retry-After` gives, as a number or a date, within bounds; 0: none."""
+    if retry_after.isdecimal():
+        return min(float(retry_after), _LONGEST_PAUSE)
+    try:
+        until = parsedate_to_datetime(retry_after) - datetime.now(UTC)
+    except (TypeError, ValueError):
+        return 0.0
+    return max(0.0, min(until.total_seconds(), _LONGEST_PAUSE))
+
+
+async def _prepare(request: httpx2.Request) -> None:
+    await ask_plainly(request)
+    # The requests for tokens, which the SDK makes, have no time-out of their own.
+    request.extensions.setdefault("timeout", httpx2.Timeout(_SIGN_IN).as_dict())
+    if _is_message(request) and (identity := REQUEST_ID.get()):
+        request.headers["X-Request-Id"] = identity
+
+
+def _is_message(request: httpx2.Request) -> bool:
+    """Whether it is for the MCP server, and not for whoever issues tokens for it."""
+    return "text/event-stream" in request.headers.get("accept", "")
+
+
+def _is_stream(response: httpx2.Response) -> bool:
+    return response.headers.get("content-type", "").startswith("text/event-stream")
+
+
+class _Client(httpx2.AsyncClient):
+    """A client that calls `unanswered`, if given, with the id of a request whose stream ended before it was closed."""
+
+    def __init__(self, unanswered: Callable[[object], None] | None, **options: Any) -> None:
+        super().__init__(**options)
+        self._unanswered = unanswered
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        try:
+            response = await super().send(request, **options)
+        except SignInNeeded:
+            note_sign_in_needed()
+            raise
+        except httpx2.ConnectError:
+            note_reached(reached=False)
+            raise
+        note_reached(reached=True)
+        stream = response.stream
+        if not isinstance(stream, httpx2.AsyncByteStream) or response.is_stream_consumed:
+            return response
+        unanswered = self._unanswered
+        if unanswered is not None and request.method == "POST" and _is_stream(response):
+            response.stream = _Ending(stream, lambda: unanswered(json.loads(request.content).get("id")))
+        return response
+
+
+class _Ending(httpx2.AsyncByteStream):
+    """The bytes of a stream of events; calls `ended` when there are no more."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, ended: Callable[[], None]) -> None:
+        self._stream = stream
+        self._ended = ended
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._stream:
+                yield chunk
+        except httpx2.TransportError:
+            self._ended()
+            raise
+        self._ended()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+_ENDED: Final = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
+"""What reading and writing raise when the other end of a pipe, or ours, is closed."""
+_POLL: Final = 0.01
+"""Seconds between two looks whether a process has ended."""
+_LINE: Final = 500
+"""Characters of a line that are kept."""
+_BURST: Final = 50
+"""Lines that are logged in ten seconds; of the others, only how many there were."""
+_INVALID_SHOWN: Final = 3
+"""Lines that are no messages and are logged in ten seconds."""
+_OLD_SDK_WARNING: Final = "Failed to validate request"
+"""Servers with older SDKs write some forty lines that begin so when they are asked in the newest revision first."""
+_RECORD: Final = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
+"""What the first line of a record of a log has in it."""
+_OLD_SDK_SECONDS: Final = 1.0
+"""Seconds in which those lines come."""
+_REASON: Final = re.compile(r"\w*Error\b.*: |(?:error|cause): |npm (?:error|ERR!) (?!code )\w")
+"""A line in which Node, npm or uv says why it ends; npm says it in the first of several."""
+_FAREWELL: Final = re.compile(r"Node\.js v\d|npm (?:error|ERR!) A complete log|hint: ")
+"""The last line of Node, npm or uv."""
+
+
+class StderrLog:
+    """Logs a server's stderr under `goalport.upstream.NAME`, and knows the last line of it."""
+
+    def __init__(self, name: str) -> None:
+        self.log = logging.getLogger(f"goalport.upstream.{name}")
+        self._limit = BurstLimit(_BURST)
+        self._dropped = 0
+        self._quiet_until = 0.0
+        self.last = ""
+        """The last line, shortened; of what Node, npm and uv write when they end, the one that says why."""
+        self._reason = ""
+
+    async def listen(self, stderr: ByteReceiveStream) -> None:
+        """Read to the end: a full pipe would stop the server."""
+        rest = b""
+        with suppress(*_ENDED):
+            async for chunk in stderr:
+                *lines, rest = (rest + chunk).split(b"\n")
+                # A line without an end is kept only as far as it would be shown.
+                rest = rest[: 4 * _LINE]
+                for line in lines:
+                    self._write(shortened(line))
+        self._write(shortened(rest))
+
+    def _write(self, text: str) -> None:
+        if not text:
+            return
+        if _OLD_SDK_WARNING in text:
+            self._quiet_until = monotonic() + _OLD_SDK_SECONDS
+        elif _RECORD.search(text):
+            self._quiet_until = 0.0
+        if monotonic() < self._quiet_until:
+            self.log.debug("%s", text)
+            return
+        if _FAREWELL.match(text):
+            self.last, self._reason = self._reason or text, ""
+        else:
+            self.last = text
+            if _REASON.match(text) and not (text.startswith("npm") and self._reason.startswith("npm")):
+                self._reason = text
+        if not self._limit.allows():
+            self._dropped += 1
+            return
+        if self._dropped:
+            self.log.info("… and %d lines more", self._dropped)
+            self._dropped = 0
+        self.log.info("%s", text)
+
+
+def shortened(line: bytes) -> str:
+    """A line as it can be shown: without secrets and control characters, and cut where it is too long."""
+    return cleaned(hide(line.decode(errors="replace")[: 4 * _LINE].strip()), _LINE)
+
+
+class StdioTransport(Transport):
+    """The transport to one stdio server; each `open` starts a process, and ends it with all that it started."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+        self._stderr = StderrLog(config.name)
+        self._invalid = BurstLimit(_INVALID_SHOWN)
+        self._why = ""
+
+    def last_error(self) -> str:
+        return self._why
+
+    def stderr_tail(self) -> str:
+        return f"its stderr ends with {self._stderr.last!r}" if self._stderr.last else ""
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Any]:
+        from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
+
+        config, self._why = self._config, ""
+        if sys.platform == "win32":
+            parameters = StdioServerParameters(
+                command=config.command, args=[*config.args], env=dict(config.env), cwd=config.cwd
+            )
+            async with stdio_client(parameters) as streams:
+                yield streams
+            return
+        process = await anyio.open_process(
+            [config.command, *config.args],
+            env=get_default_environment() | dict(config.env),
+            cwd=config.cwd,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        to_session, from_server = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
+        to_server, from_session = anyio.create_memory_object_stream["SessionMessage"](0)
+        with to_session, from_server, to_server, from_session:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._read, process.stdout, to_session)
+                tasks.start_soon(self._write, process, from_session, to_session)
+                tasks.start_soon(self._stderr.listen, process.stderr)
+                try:
+                    yield from_server, to_server
+                finally:
+                    why = self._why
+                    with anyio.CancelScope(shield=True):
+                        from_server.close()
+                        await _end(process, config.shutdown_timeout)
+                    tasks.cancel_scope.cancel()
+                    # What came since is our own doing.
+                    self._why = why
+
+    async def _read(
+        self, stdout: ByteReceiveStream, to_session: "MemoryObjectSendStream[SessionMessage | Exception]"
+    ) -> None:
+        """Forward messages until there are no more. Whatever the session does, the pipe is read to its end."""
+        from mcp.shared.message import SessionMessage
+        from mcp_types import jsonrpc_message_adapter
+
+        limit = self._config.max_message_bytes
+        too_long = f"it wrote a message of more than {limit:,} bytes"
+        lines = BufferedByteReceiveStream(stdout)
+        async with to_session:
+            try:
+                while len(line := await lines.receive_until(b"\n", limit)) <= limit:
+                    try:
+                        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    except ValueError as error:
+                        if line.strip() and self._invalid.allows():
+                            self._stderr.log.warning("this on its stdout is no message: %r", shortened(line))
+                        # Not left out here, as the session bounds how many there may be.
+                        await to_session.send(error)
+                        continue
+                    await to_session.send(SessionMessage(message))
+                self._why = too_long
+            except anyio.DelimiterNotFound:
+                self._why = too_long
+            except anyio.IncompleteRead:
+                self._why = self._why or "its process closed its stdout"
+            except _ENDED:
+                pass
+        with suppress(*_ENDED):
+            while True:
+                await stdout.receive()
+
+    async def _write(
+        self,
+        process: Process,
+        from_session: "MemoryObjectReceiveStream[SessionMessage]",
+        to_session: "MemoryObjectSendStream[SessionMessage | Exception]",
+    ) -> None:
+        assert process.stdin is not None
+        try:
+            async for each in from_session:
+                line = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await process.stdin.send(f"{line}\n".encode())
+        except _ENDED:
+            self._why = self._why or "its process does not read its stdin any more"
+            to_session.close()
+
+
+async def _end(process: Process, seconds: float) -> None:
+    """Close its stdin, wait these seconds for its exit, then end what is left of its group. Every wait is bounded."""
+    from mcp.os.posix.utilities import terminate_posix_process_tree
+
+    await _close(process.stdin)
+    await _wait_for_exit(process, seconds)
+    # The group, even when the server itself has gone: what it started may still run.
+    await terminate_posix_process_tree(process, seconds)
+    await _wait_for_exit(process, seconds)
+    await _close(process.stdout)
+    await _close(process.stderr)
+    # A surviving process may hold the other ends of the pipes, and nothing public leads to ours.
+    transport: Any = getattr(getattr(process, "_process", None), "_transport", None)
+    if transport is not None:
+        with suppress(PermissionError):
+            transport.close()
+
+
+async def _wait_for_exit(process: Process, seconds: float) -> None:
+    # Not `wait`: it waits for the pipes too, which a child of the server may hold.
+    with anyio.move_on_after(seconds):
+        while process.returncode is None:  # noqa: ASYNC110 - nothing tells of the exit alone
+            await anyio.sleep(_POLL)
+
+
+async def _close(stream: AsyncResource | None) -> None:
+    if stream is not None:
+        with suppress(*_ENDED):
+            await stream.aclose()
