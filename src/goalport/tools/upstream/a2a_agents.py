@@ -51,7 +51,7 @@ except ImportError as error:
     raise ImportError('Calling other agents needs `pip install "goalport[a2a]"`.') from error
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult, Tool as Definition
+    from mcp_types import CallToolResult
 
 T = TypeVar("T")
 BINDINGS: Final = ("JSONRPC", "HTTP+JSON")
@@ -100,26 +100,35 @@ class AgentConnection(Connection):
                 await self.list()
             else:
                 self._client = self._client_of(self.card)
-            yield self._listing
+            yield self.listing
 
     @property
     def protocol_version(self) -> str:
         return "" if self.card is None else f"A2A {self.card.supported_interfaces[0].protocol_version}"
 
     async def list(self) -> Listing:
+        from mcp_types import Tool as Definition
+
         self.changed = False
         card = self.card = await self._read_card()
         self._client = self._client_of(card)
         if card.capabilities.extended_agent_card and (self._config.headers or self._config.oauth):
             with suppress(A2AError):
                 card = await self._client.get_extended_agent_card(a2a.GetExtendedAgentCardRequest())
-        self._listing = Listing(tuple(_definitions(card)))
-        return self._listing
+        tools: list[Definition] = []
+        # An agent without any skills is one by itself.
+        for skill in card.skills or [a2a.AgentSkill(id="ask", name=card.name, description=card.description)]:
+            examples = f"\nFor example: {listed(skill.examples)}" if skill.examples else ""
+            described = f"{skill.description or skill.name}{examples}"
+            name = skill.id or skill.name
+            tools.append(Definition(name=name, title=skill.name, description=described, input_schema=dict(_INPUT)))
+        self.listing = Listing(tuple(tools))
+        return self.listing
 
     async def ping(self) -> None:
         """Make sure that the agent is there, by its card; one that has changed is read again."""
         if await self._read_card() != self.card:
-            self._change()
+            self.mark_changed()
 
     async def call(self, name: str, arguments: Mapping[str, object], call: Call) -> "CallToolResult":
         """Tell the agent something, for a skill, and follow the task that it makes of that.
@@ -229,20 +238,6 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
 
 
-def _definitions(card: a2a.AgentCard) -> "Iterable[Definition]":
-    """The skills of an agent as tools; an agent without any is one by itself."""
-    from mcp_types import Tool as Definition
-
-    for skill in card.skills or [a2a.AgentSkill(id="ask", name=card.name, description=card.description)]:
-        examples = f"\nFor example: {listed(skill.examples)}" if skill.examples else ""
-        yield Definition(
-            name=skill.id or skill.name,
-            title=skill.name,
-            description=f"{skill.description or skill.name}{examples}",
-            input_schema=dict(_INPUT),
-        )
-
-
 class RemoteTask:
     """One call of an agent, and the task that it makes of it."""
 
@@ -275,7 +270,12 @@ class RemoteTask:
                     ended = TaskState.Name(found.status.state).removeprefix("TASK_STATE_").lower()
                     raise ToolError(f"the agent {self._server!r} {ended} the task. {words}".rstrip())
                 case _:
-                    found = await self._followed()
+                    await self._rest()
+                    try:
+                        found = await self._after(self._client.subscribe(a2a.SubscribeToTaskRequest(id=self._id)))
+                    except (NotImplementedError, A2AError, httpx2.HTTPError):
+                        # The agent has no streams, is away, or the task has just ended.
+                        found = await self._looked_at()
         return _result(found.parts)
 
     async def cancel(self) -> None:
@@ -293,15 +293,6 @@ class RemoteTask:
         )
         message.metadata.update(metadata)
         return await self._after(self._client.send_message(a2a.SendMessageRequest(message=message)))
-
-    async def _followed(self) -> a2a.Task | a2a.Message:
-        """The task when more has happened in it."""
-        await self._rest()
-        try:
-            return await self._after(self._client.subscribe(a2a.SubscribeToTaskRequest(id=self._id)))
-        except (NotImplementedError, A2AError, httpx2.HTTPError):
-            # The agent has no streams, is away, or the task has just ended.
-            return await self._looked_at()
 
     async def _rest(self) -> None:
         await anyio.sleep(self._pause)

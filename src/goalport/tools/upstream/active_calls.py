@@ -295,7 +295,7 @@ def _form_fault(asked: Mapping[str, object] | str) -> str:
         match field:
             case {"type": "object"}:
                 pass
-            case {"type": "array", "items": {"type": str(kind)}} if kind != "string":
+            case {"type": "array", "items": {"type": object() as kind}} if kind is not None and kind != "string":
                 pass
             case _:
                 continue

@@ -471,29 +471,26 @@ def _problems(server: ServerConfig, entry: ServerEntry) -> Iterator[tuple[str, J
             yield OF_CALLER_ALONE, ("headers", name) if name in entry.headers else ("auth",)
     if server.forward_auth and not server.caller_headers:
         yield "it says forward_auth, and none of its headers has ${caller.token} or ${caller.id}.", ("headers",)
-    yield from _address_problems(server)
-    if entry.cwd is not None and not entry.cwd.is_dir():
-        yield "its cwd is no folder.", ("cwd",)
-    for file, key, shown in ((entry.env_file, "env_file", "envFile"), (entry.ca_file, "ca_file", "caFile")):
-        if file is not None and not file.is_file():
-            yield f"its {shown} is no file.", (key,)
-    if server.oauth is not None:
-        key = "oauth" if entry.oauth else "auth"
-        yield from ((f"its {key} {reason}", (key,)) for reason in _oauth_problems(server.oauth))
-
-
-def _address_problems(server: ServerConfig) -> Iterator[tuple[str, JsonPath]]:
-    """What keeps a server from being reached by what its entry says."""
     is_agent = server.transport == "a2a"
     if server.transport == "stdio":
         if not server.command:
             yield f"it has no command; give it one, or {'say `type`: http' if server.url else 'a url'}.", ()
-    elif not server.url:
-        yield "it has no url." if is_agent else "it has neither a command nor a url.", ()
     elif not (_parts(server.url).hostname and _parts(server.url).scheme in _WEB):
-        yield "its url should begin with http:// or https:// and name a host.", ("url",)
+        lacking = "no url" if is_agent else "neither a command nor a url"
+        wrong = "its url should begin with http:// or https:// and name a host."
+        yield (wrong, ("url",)) if server.url else (f"it has {lacking}.", ())
     if is_agent and find_spec("a2a") is None:
         yield 'calling agents needs `pip install "goalport[a2a]"`.', ()
+    for path, exists, key, what in (
+        (entry.cwd, Path.is_dir, "cwd", "cwd is no folder"),
+        (entry.env_file, Path.is_file, "env_file", "envFile is no file"),
+        (entry.ca_file, Path.is_file, "ca_file", "caFile is no file"),
+    ):
+        if path is not None and not exists(path):
+            yield f"its {what}.", (key,)
+    key = "oauth" if entry.oauth else "auth"
+    for reason in _oauth_problems(server.oauth) if server.oauth is not None else ():
+        yield f"its {key} {reason}", (key,)
 
 
 def _oauth_problems(oauth: OAuthConfig) -> Iterator[str]:

@@ -278,7 +278,8 @@ class Connection:
         self._sample = sample if config.sampling else None
         self._inflow = Inflow()
         self._client: Client | None = None
-        self._listing = Listing()
+        self.listing = Listing()
+        """What the server listed last."""
         self._schema_faults: dict[str, str] = {}
         """Why the output schema of a tool is none, by its name, for tools that were called since the last list."""
         self._invalid: list[str] = []
@@ -293,12 +294,21 @@ class Connection:
         from mcp import Client
         from mcp_types import Implementation
 
+        @asynccontextmanager
+        async def streams() -> AsyncGenerator[Any]:
+            async with self.transport.open() as (reading, writing):
+                yield _MonitoredStream(reading, self._wants, self.mark_broken), writing
+
+        async def on_message(message: object) -> None:
+            if str(getattr(message, "method", "")).endswith("/list_changed"):
+                self.mark_changed()
+
         client = Client(
-            self._streams(),
+            streams(),
             client_info=Implementation(name="goalport", version=__version__),
             elicitation_callback=self.calls.elicit,
             sampling_callback=None if self._sample is None else self._answer_sampling,
-            message_handler=self._on_message,
+            message_handler=on_message,
             cache=None,
             mode="legacy" if "" < self._config.protocol_version < MODERN else "auto",
         )
@@ -329,11 +339,6 @@ class Connection:
     def last_error(self) -> str:
         """Why it ended, or the last operation failed, as far as that is known; empty: it is not."""
         return self._inflow.fault or self.transport.last_error()
-
-    @property
-    def tool_names(self) -> list[str]:
-        """The names of the tools that the server listed last."""
-        return [each.name for each in self._listing.definitions]
 
     async def call(self, name: str, arguments: Mapping[str, object], call: Call) -> "CallToolResult":
         assert self._client is not None
@@ -376,19 +381,46 @@ class Connection:
             if self.broken:
                 raise
             note = f"its list of tools changed and could not be read again: {cleaned(error.message, _NOTE)}"
-            self._listing = replace(self._listing, notes=(note,))
-        return self._listing
+            self.listing = replace(self.listing, notes=(note,))
+        return self.listing
 
     async def _read_list(self, client: "Client") -> Listing:
+        """The tools; and resources, templates and prompts, which are left out and noted if they do not come in time."""
+        from mcp import MCPError
+        from mcp_types import METHOD_NOT_FOUND
+        from pydantic import ValidationError
+
         self._invalid.clear()
-        notes: list[str] = []
+        of, notes, found = client.server_capabilities, list[str](), dict[str, Any]()
         tools: Sequence[Definition] = ()
-        if client.server_capabilities.tools is not None:
+        if of.tools is not None:
             tools = await _pages(client.list_tools, "tools", _MOST_TOOLS, notes)
-        others = await _list_others(client, notes, min(_OTHERS_TIMEOUT, self._config.connect_timeout / 2))
-        self._listing = replace(others, definitions=tuple(tools), notes=(*notes, *self._invalid))
+        wanted: list[tuple[str, str, Callable[..., Awaitable[Any]]]] = []
+        if of.resources is not None:
+            wanted.append(("resources", "resources", client.list_resources))
+            wanted.append(("templates", "resource_templates", client.list_resource_templates))
+        if of.prompts is not None:
+            wanted.append(("prompts", "prompts", client.list_prompts))
+        seconds = min(_OTHERS_TIMEOUT, self._config.connect_timeout / 2)
+
+        async def read(what: str, attribute: str, listing: Callable[..., Awaitable[Any]]) -> None:
+            try:
+                with anyio.fail_after(seconds):
+                    found[what] = tuple(await _pages(listing, attribute, _MOST_OTHERS, notes))
+            except (MCPError, ValidationError, TimeoutError) as error:
+                # Some servers have resources, and know nothing of templates.
+                if not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
+                    why = cleaned(str(error), _NOTE) or f"no answer within {seconds:g} s"
+                    notes.append(f"its {what} could not be listed: {why}")
+
+        # At once: one that does not answer must not use up the time of the others.
+        async with anyio.create_task_group() as tasks:
+            for each in wanted:
+                tasks.start_soon(read, *each)
         self._schema_faults.clear()
-        return self._listing
+        notes += self._invalid
+        self.listing = Listing(tuple(tools), tuple(notes), has_resources=of.resources is not None, **found)
+        return self.listing
 
     async def ping(self) -> None:
         """Make sure that the server answers: with a ping in old revisions, with `server/discover` in newer ones."""
@@ -410,40 +442,31 @@ class Connection:
 
         One that is left out in any case, or that cannot be checked in time, is taken as it is.
         """
-        schema = next((each.output_schema for each in self._listing.definitions if each.name == name), None)
+        schema = next((each.output_schema for each in self.listing.definitions if each.name == name), None)
         content: object = result.structured_content
         if schema is None or len(to_json(content)) > MOST_OF_RESULT:
             return
         if content is None and "structured_content" not in result.model_fields_set:
             raise ValueError(f"tool {name} has an output schema, and gave no structured content")
-        # In a thread: a megabyte takes seconds, in which others are served.
-        if words := await to_thread.run_sync(self._misfit, name, schema, content):
-            raise ValueError(f"tool {name}: {words}")
-
-    def _misfit(self, name: str, schema: Mapping[str, object], content: object) -> str:
         if name not in self._schema_faults:
-            self._schema_faults[name] = schema_fault(schema, formats=False)
+            self._schema_faults[name] = await to_thread.run_sync(lambda: schema_fault(schema, formats=False))
         if fault := self._schema_faults[name]:
-            return f"its output schema is no JSON Schema: {fault}"
+            raise ValueError(f"tool {name}: its output schema is no JSON Schema: {fault}")
         try:
-            problems = problems_in_time(schema, content, seconds=_CHECK)
+            # In a thread: a megabyte takes seconds, in which others are served.
+            problems = await to_thread.run_sync(lambda: problems_in_time(schema, content, seconds=_CHECK))
         except NotChecked as error:
             _log.info("What %s of the server %r gave is not checked: %s", name, self._config.name, error)
-            return ""
-        return (
-            f"its structured content does not fit: {'; '.join(shortened(problems, _MOST_PROBLEMS))}" if problems else ""
-        )
+            return
+        if problems:
+            words = "; ".join(shortened(problems, _MOST_PROBLEMS))
+            raise ValueError(f"tool {name}: its structured content does not fit: {words}")
 
     def mark_broken(self) -> None:
         """Mark the connection as broken, and wake the task that owns it."""
         if not self.broken:
             self.broken = True
             self._wakeup.notify()
-
-    @asynccontextmanager
-    async def _streams(self) -> AsyncGenerator[Any]:
-        async with self.transport.open() as (reading, writing):
-            yield _MonitoredStream(reading, self._wants, self.mark_broken), writing
 
     def _wants(self, item: Any) -> bool:
         """Whether a message is passed on to the session. Raises `StopAsyncIteration` where there are too many."""
@@ -463,18 +486,8 @@ class Connection:
                 self._invalid.extend(notes)
         return admitted
 
-    async def _on_message(self, message: object) -> None:
-        from mcp_types import (
-            PromptListChangedNotification,
-            ResourceListChangedNotification,
-            ToolListChangedNotification,
-        )
-
-        changes = (ToolListChangedNotification, ResourceListChangedNotification, PromptListChangedNotification)
-        if isinstance(message, changes):
-            self._change()
-
-    def _change(self) -> None:
+    def mark_changed(self) -> None:
+        """Mark the lists as changed, and wake the task that owns the connection."""
         self.changed = True
         self._wakeup.notify()
 
@@ -490,14 +503,14 @@ class Connection:
                     tools_list_changed=True, resources_list_changed=True, prompts_list_changed=True
                 ) as changes:
                     # A list may have changed between reading it and subscribing.
-                    self._change()
+                    self.mark_changed()
                     async for _ in changes:
-                        self._change()
+                        self.mark_changed()
             except SubscriptionLost:
                 pass
             except MCPError:
                 # It does not do that, or it is gone; asking for the list tells which.
-                self._change()
+                self.mark_changed()
                 return
             # Each new subscription costs a list; where none lasts, they are rare.
             await anyio.sleep(_PAUSE if anyio.current_time() - began > _SUBSCRIPTION else _LONG_PAUSE)
@@ -512,38 +525,6 @@ class Connection:
             return await self._sample(self._config.name, params)
         except GoalportError as error:
             return ErrorData(code=INTERNAL_ERROR, message=str(error))
-
-
-async def _list_others(client: "Client", notes: list[str], seconds: float) -> Listing:
-    """Resources, templates and prompts. What cannot be listed, or not in time, is left out and noted."""
-    from mcp import MCPError
-    from mcp_types import METHOD_NOT_FOUND
-    from pydantic import ValidationError
-
-    has_resources = client.server_capabilities.resources is not None
-    wanted = [
-        ("resources", "resources", client.list_resources, has_resources),
-        ("templates", "resource_templates", client.list_resource_templates, has_resources),
-        ("prompts", "prompts", client.list_prompts, client.server_capabilities.prompts is not None),
-    ]
-    found: dict[str, Any] = {}
-
-    async def read(what: str, attribute: str, listing: Callable[..., Awaitable[Any]]) -> None:
-        try:
-            with anyio.fail_after(seconds):
-                found[what] = tuple(await _pages(listing, attribute, _MOST_OTHERS, notes))
-        except (MCPError, ValidationError, TimeoutError) as error:
-            # Some servers have resources, and know nothing of templates.
-            if not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
-                why = cleaned(str(error), _NOTE) or f"no answer within {seconds:g} s"
-                notes.append(f"its {what} could not be listed: {why}")
-
-    # At once: one that does not answer must not use up the time of the others.
-    async with anyio.create_task_group() as tasks:
-        for what, attribute, listing, declared in wanted:
-            if declared:
-                tasks.start_soon(read, what, attribute, listing)
-    return Listing(has_resources=has_resources, **found)
 
 
 async def _pages(listing: Callable[..., Awaitable[Any]], attribute: str, most: int, notes: list[str]) -> Sequence[Any]:

@@ -173,12 +173,7 @@ def signed_requests(
     config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, redirect_uri: str, visit: Visit | None
 ) -> httpx2.Auth:
     """What signs the requests to a server. Where nobody can `visit`, who has to sign in is told by `SignInNeeded`."""
-    client, scope, issuer, provider = (
-        oauth.client_id,
-        oauth.scope or None,
-        oauth.issuer or None,
-        oauth.identity_provider,
-    )
+    client, scope, issuer = oauth.client_id, oauth.scope or None, oauth.issuer or None
     match oauth.grant:
         case "authorization_code":
             return _RememberingProvider(config, oauth, storage, redirect_uri, visit)
@@ -198,6 +193,7 @@ def signed_requests(
                 secret, secret_in = oauth.client_secret, oauth.secret_in
                 return ClientCredentialsOAuthProvider(config.url, storage, client, secret, secret_in, scope, issuer)
         case "jwt_bearer":
+            provider = oauth.identity_provider
             assert provider is not None
             return IdentityAssertionOAuthProvider(
                 config.url,

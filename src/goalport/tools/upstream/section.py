@@ -10,7 +10,7 @@ here. Above: `config`.
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
 from math import isfinite
@@ -192,17 +192,6 @@ class Variables:
         `${VAR:-default}` takes the default when the variable is unset or empty, as shells do. A value is not searched
         for variables again. Raises `ValueError`, which names the variable and shows no value.
         """
-
-        def value(found: re.Match[str]) -> str:
-            inside = found["inside"] if found["named"] is None else found["named"]
-            return found[0] if keeps_caller and inside in OF_CALLER else self._value(inside)
-
-        filled = _VARIABLE.sub(value, text)
-        if "${" in _VARIABLE.sub("", text):
-            raise ValueError("a `${` is never closed, or stands inside of another. Write one variable after the other.")
-        return filled
-
-    def _value(self, inside: str) -> str:
         folders = {
             "workspaceFolder": str(self.folder),
             "workspaceFolderBasename": self.folder.name,
@@ -210,27 +199,38 @@ class Variables:
             "pathSeparator": os.sep,
             "/": os.sep,
         }
-        if inside in folders:
-            return folders[inside]
-        if inside.startswith("input:"):
-            name = re.sub(r"[^A-Za-z0-9]+", "_", inside.removeprefix("input:")).upper()
-            raise ValueError(
-                f"${{{inside}}} is asked for by an editor; a server has nobody to ask. Put the value into an "
-                f"environment variable and write ${{{name}}}."
-            )
-        if inside in OF_CALLER:
-            raise ValueError(OF_CALLER_ALONE)
-        named = _NAMED.fullmatch(inside)
-        if named is None:
-            raise ValueError(f"${{{inside}}} is no variable that can be filled. Write ${{NAME}} or ${{NAME:-default}}.")
-        name, default = named["name"], named["default"]
-        if default is not None and not self.environment.get(name):
-            return default
-        if name not in self.environment:
-            raise ValueError(f"the variable {name} is not set. Set it, or write ${{{name}:-default}}.")
-        filled = self.environment[name]
-        if name not in _PUBLIC and len(filled) >= _SHORTEST_SECRET:
-            self.secrets.append(filled)
+
+        def value(found: re.Match[str]) -> str:
+            inside = found["inside"] if found["named"] is None else found["named"]
+            if inside in folders:
+                return folders[inside]
+            if inside.startswith("input:"):
+                name = re.sub(r"[^A-Za-z0-9]+", "_", inside.removeprefix("input:")).upper()
+                raise ValueError(
+                    f"${{{inside}}} is asked for by an editor; a server has nobody to ask. Put the value into an "
+                    f"environment variable and write ${{{name}}}."
+                )
+            if inside in OF_CALLER:
+                if keeps_caller:
+                    return found[0]
+                raise ValueError(OF_CALLER_ALONE)
+            if (named := _NAMED.fullmatch(inside)) is None:
+                raise ValueError(
+                    f"${{{inside}}} is no variable that can be filled. Write ${{NAME}} or ${{NAME:-default}}."
+                )
+            name, default = named["name"], named["default"]
+            if default is not None and not self.environment.get(name):
+                return default
+            if name not in self.environment:
+                raise ValueError(f"the variable {name} is not set. Set it, or write ${{{name}:-default}}.")
+            filled = self.environment[name]
+            if name not in _PUBLIC and len(filled) >= _SHORTEST_SECRET:
+                self.secrets.append(filled)
+            return filled
+
+        filled = _VARIABLE.sub(value, text)
+        if "${" in _VARIABLE.sub("", text):
+            raise ValueError("a `${` is never closed, or stands inside of another. Write one variable after the other.")
         return filled
 
 
@@ -250,10 +250,6 @@ def text(value: object, info: Info, *, keeps_caller: bool = False) -> str:
             return str(value)
         case _:
             raise ValueError("should hold texts.")
-
-
-def _header(value: object, info: Info) -> str:
-    return text(value, info, keeps_caller=True).strip()
 
 
 def _secret(value: object, *, is_mistake: bool) -> object:
@@ -313,10 +309,6 @@ def _listed(value: object) -> list[object]:
     return cast("list[object]", value) if isinstance(value, list) else [value]
 
 
-def _words(value: object, info: Info) -> str:
-    return " ".join(text(each, info) for each in _listed(value))
-
-
 def _scopes(value: object) -> object:
     try:
         require_scopes("scopes", value)
@@ -342,11 +334,15 @@ Text = Annotated[str, BeforeValidator(text)]
 Listed = BeforeValidator(_listed)
 """Makes a list of one of what is no list."""
 Texts = Annotated[tuple[Text, ...], Listed]
-Words = Annotated[str, BeforeValidator(_words)]
+Words = Annotated[str, BeforeValidator(lambda value, info: " ".join(text(each, info) for each in _listed(value)))]
 """A list of texts, with spaces between."""
 Scopes = Annotated[tuple[Text, ...], BeforeValidator(_scopes), Listed]
 Table = Annotated[Mapping[str, Text], _IS_TABLE]
-Headers = Annotated[Mapping[str, Annotated[str, BeforeValidator(_header)]], _IS_TABLE]
+_OF_HEADER: Final = BeforeValidator(lambda value, info: text(value, info, keeps_caller=True).strip())
+Headers = Annotated[
+    Mapping[str, Annotated[str, _OF_HEADER]],
+    _IS_TABLE,
+]
 """A table in which the variables of the caller stay as they are written."""
 Secret = Annotated[Text, BeforeValidator(partial(_secret, is_mistake=True))]
 """A text that is secret; one that is written out is a mistake."""
@@ -421,9 +417,7 @@ def names_of(cls: type[Any]) -> Mapping[str, tuple[str, str]]:
     return {canonical(name): (field_, name) for field_, names in written for name in names if name}
 
 
-@lru_cache
-def _adapter(cls: type[T]) -> TypeAdapter[T]:
-    return TypeAdapter(cls)
+_ADAPTERS: Final[Callable[[type[Any]], TypeAdapter[Any]]] = lru_cache(TypeAdapter)
 
 
 class Mistake(NamedTuple):
@@ -442,15 +436,26 @@ def read(
     All that is wrong is removed from the data, or replaced by what counts; what is no mistake is noted in `written`.
     """
     mistakes: list[Mistake] = []
+    adapter: TypeAdapter[T] = _ADAPTERS(cls)
     while True:
         variables.secrets.clear()
         try:
-            return _adapter(cls).validate_python(data, context=variables), mistakes
+            return adapter.validate_python(data, context=variables), mistakes
         except ValidationError as error:
             found = error.errors(include_url=False, include_input=False)
         # From the end, as what is removed from a list moves what comes after it.
         for each in reversed(found):
-            values, steps = _walked(data, each["loc"], variables)
+            # The values that lead to the place of an error, and the steps between, as far as they are in the file.
+            values: list[Any] = [data]
+            steps: list[PathStep] = []
+            for step in each["loc"]:
+                here = values[-1]
+                key = variables.keys.get(id(here), {}).get(str(step), step)
+                is_item = isinstance(here, list) and isinstance(key, int)
+                if not is_item and not (isinstance(here, dict) and key in here):
+                    break
+                values.append(cast("Any", here)[key])
+                steps.append(key)
             place, context, reason = (*at, *steps), each.get("ctx", {}), validation_reason(each["msg"])
             for key, message in context.get("unknown", {}).items():
                 written.note(message, (*place, key))
@@ -467,17 +472,3 @@ def read(
                 del values[-2][steps[-1]]
             else:
                 values[-2][steps[-1]] = counts
-
-
-def _walked(data: Any, loc: tuple[PathStep, ...], variables: Variables) -> tuple[list[Any], list[PathStep]]:
-    """The values that lead to the place of an error, and the steps between them, as far as they are in the file."""
-    values: list[Any] = [data]
-    steps: list[PathStep] = []
-    for step in loc:
-        here = values[-1]
-        key = variables.keys.get(id(here), {}).get(str(step), step)
-        if not (isinstance(here, list) and isinstance(key, int)) and not (isinstance(here, dict) and key in here):
-            break
-        values.append(cast("Any", here)[key])
-        steps.append(key)
-    return values, steps

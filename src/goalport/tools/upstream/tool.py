@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, cast
 
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from goalport.base.errors import UnknownName
@@ -35,6 +36,7 @@ _CHANGED: Final = "it is not as it was when it was trusted"
 _NEW: Final = "it is new"
 Record = dict[str, dict[str, dict[str, str]]]
 """By server and tool: the fingerprint that is `trusted`, and another one that was `seen` since."""
+_RECORD: Final = TypeAdapter(Record)
 
 
 class Fingerprint(NamedTuple):
@@ -138,14 +140,11 @@ class Pins:
         elif stamp != self._stamp:
             self._record, self._unreadable = {}, ""
             try:
-                found: object = json.loads(self.path.read_text("utf-8"))
+                self._record = _RECORD.validate_python(json.loads(self.path.read_text("utf-8")))
+            except ValidationError:
+                self._unreadable = f"{self.path} holds something else"
             except (OSError, ValueError) as error:
                 self._unreadable = f"{self.path} cannot be read ({type(error).__name__})"
-            else:
-                if _is_record(found):
-                    self._record = cast("Record", found)
-                else:
-                    self._unreadable = f"{self.path} holds something else"
             if self._unreadable:
                 self._unreadable += ". Remove it to trust everything anew."
         self._stamp = stamp
@@ -153,15 +152,6 @@ class Pins:
     def _save(self) -> None:
         replace_file(self.path, json.dumps(self._record, indent=2, sort_keys=True))
         self._stamp = cast("tuple[int, int] | None", self.stamp)
-
-
-def _is_record(value: object, depth: int = 3) -> bool:
-    """Whether a value is nested objects of this depth, with texts innermost."""
-    if not depth:
-        return isinstance(value, str)
-    return isinstance(value, dict) and all(
-        _is_record(each, depth - 1) for each in cast("dict[str, object]", value).values()
-    )
 
 
 T = TypeVar("T", bound="BaseModel")
@@ -290,7 +280,6 @@ def valid_entries(page: Mapping[str, Any], key: str, revision: str, most: int) -
 def _faults(method: str, page: dict[str, Any], revision: str) -> tuple[str, ...]:
     """What is wrong with a page of a list, by the protocol."""
     from mcp_types import methods
-    from pydantic import ValidationError
 
     try:
         methods.parse_server_result(method, revision, page)
@@ -314,41 +303,37 @@ def tools_of_list(
         if same is not None and each.name not in found and same.definition == each:
             found[each.name] = same
             continue
-        reason = "another one has the same name" if each.name in found else _reason_to_withhold(each)
-        if reason:
-            withheld.append(f"the tool {cleaned(each.name, 80)!r} is left out: {reason}")
+        reason = "another one has the same name" if each.name in found else ""
+        try:
+            made = None if reason else UpstreamTool(server, each, _tool(server, each, call))
+        except ValueError as error:
+            made, reason = None, str(error)
+        if made is not None:
+            found[each.name] = made
         else:
-            found[each.name] = UpstreamTool(server, each, _tool(server, each, call))
+            withheld.append(f"the tool {cleaned(each.name, 80)!r} is left out: {reason}")
     return tuple(found.values()), tuple(withheld)
 
 
-def _reason_to_withhold(definition: "Definition") -> str:
-    """Why a tool cannot be offered; empty: it can."""
-    name = definition.name
-    if not name.strip() or len(name) > _NAME or cleaned(name, _NAME) != name or "\n" in name or "\t" in name:
-        return "its name is empty, too long, or has characters that cannot be seen"
-    if definition.execution is not None and definition.execution.task_support == "required":
-        return "it can be called as a task only, which goalport does not do"
-    for schema in (definition.input_schema, definition.output_schema):
-        try:
-            if schema is not None and len(to_json(_cleaned_schema(schema))) > _SCHEMA:
-                return f"a schema of more than {_SCHEMA:,} bytes"
-        except ValueError as error:
-            return str(error)
-    return ""
-
-
 def _tool(server: str, definition: "Definition", call: CallTool) -> Tool:
-    hints = definition.annotations
+    """The tool of ours. Raises `ValueError` for one that cannot be offered."""
+    name, hints = definition.name, definition.annotations
+    if not name.strip() or len(name) > _NAME or cleaned(name, _NAME) != name or "\n" in name or "\t" in name:
+        raise ValueError("its name is empty, too long, or has characters that cannot be seen")
+    if definition.execution is not None and definition.execution.task_support == "required":
+        raise ValueError("it can be called as a task only, which goalport does not do")
+    schemas = [_cleaned_schema(each or {}) for each in (definition.input_schema, definition.output_schema)]
+    if any(len(to_json(each)) > _SCHEMA for each in schemas):
+        raise ValueError(f"a schema of more than {_SCHEMA:,} bytes")
     repeatable = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
     title = definition.title or (hints.title if hints else None) or ""
     return Tool(
-        name=definition.name,
-        description=hide_known(cleaned(definition.description or title or definition.name, _DESCRIPTION)),
-        input_schema=_cleaned_schema(definition.input_schema),
-        handler=_Handler(call, definition.name, definition.name, repeatable),
+        name=name,
+        description=hide_known(cleaned(definition.description or title or name, _DESCRIPTION)),
+        input_schema=schemas[0],
+        handler=_Handler(call, name, name, repeatable),
         title=hide_known(cleaned(title, _TITLE)),
-        output_schema=_cleaned_schema(definition.output_schema) if definition.output_schema else None,
+        output_schema=schemas[1] or None,
         read_only=hints.read_only_hint if hints else None,
         destructive=hints.destructive_hint if hints else None,
         idempotent=hints.idempotent_hint if hints else None,
@@ -430,7 +415,24 @@ def result_of(result: "CallToolResult", note: str = "") -> ToolResult:
     """The result of a call: the server's content up to the limit, then `note`, a sentence of ours."""
     from mcp_types import TextContent
 
-    blocks, cut = _bounded(result.content)
+    blocks: list[ContentBlock] = []
+    left, cut = MOST_OF_RESULT, False
+    for each in result.content:
+        # A block counts as JSON, but its text or data as they are.
+        inner: Any = getattr(each, "resource", each)
+        text = getattr(inner, "text", None)
+        payloads = (text, getattr(inner, "data", None), getattr(inner, "blob", None))
+        payload = next((one for one in payloads if isinstance(one, str)), "")
+        over = len(each.model_dump_json()) - len(to_json(payload).decode()) + len(payload) - left
+        if over <= 0:
+            blocks.append(each)
+            left = -over
+            continue
+        cut = True
+        if isinstance(text, str) and over < len(text):
+            short = inner.model_copy(update={"text": text[:-over]})
+            blocks.append(short if inner is each else each.model_copy(update={"resource": short}))
+            left = 0
     blocks = [each.model_validate(_all_visible(each.model_dump(by_alias=True))) for each in blocks]
     structured: object = _all_visible(result.structured_content)
     data = "" if structured is None else to_json(structured).decode()
@@ -463,31 +465,3 @@ def _all_visible(value: object) -> object:
             return [_all_visible(each) for each in cast("list[object]", value)]
         case _:
             return value
-
-
-def _bounded(content: "Iterable[ContentBlock]") -> "tuple[list[ContentBlock], bool]":
-    """The blocks that fit in, and whether something had to be left out."""
-    kept: list[Any] = []
-    left = MOST_OF_RESULT
-    cut = False
-    for each in content:
-        over = _size(each) - left
-        if over <= 0:
-            kept.append(each)
-            left = -over
-            continue
-        cut = True
-        inner = getattr(each, "resource", each)
-        if isinstance(text := getattr(inner, "text", None), str) and over < len(text):
-            short = inner.model_copy(update={"text": text[:-over]})
-            kept.append(short if inner is each else each.model_copy(update={"resource": short}))
-            left = 0
-    return kept, cut
-
-
-def _size(block: Any) -> int:
-    """The characters of a block as JSON, where those of its text or data count as they are."""
-    inner = getattr(block, "resource", block)
-    found = (getattr(inner, name, None) for name in ("text", "data", "blob"))
-    payload = next((each for each in found if isinstance(each, str)), "")
-    return len(block.model_dump_json()) - len(to_json(payload).decode()) + len(payload)

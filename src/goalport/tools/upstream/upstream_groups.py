@@ -107,20 +107,14 @@ class CoreRoles:
         self._found: Mapping[str, GroupConfig] = {}
 
     def of(self, config: McpConfig) -> Mapping[str, GroupConfig]:
-        """The groups of `core_groups`, and those of `own_groups` whose roles are free."""
+        """The groups of `core_groups`, and one for each server that is in no group, if its name is no role yet."""
         if self._latest is not config:
-            self._found = own_groups(config) | core_groups(config)
+            placed = {name for group in config.groups.values() for name in group.servers}
+            free = [name for name in config.servers if name not in placed and name not in config.groups]
+            own = {name: GroupConfig(name, (name,), f"The tools of the server {name}") for name in free}
+            self._found = own | core_groups(config)
             self._latest = config
         return self._found
-
-
-def own_groups(config: McpConfig) -> dict[str, GroupConfig]:
-    """A group for each server that the configuration puts into none, by the name of the server."""
-    placed = {name for group in config.groups.values() for name in group.servers}
-    free = config.servers.keys() - placed - config.groups.keys()
-    return {
-        name: GroupConfig(name, (name,), f"The tools of the server {name}") for name in config.servers if name in free
-    }
 
 
 def core_groups(config: McpConfig) -> dict[str, GroupConfig]:
@@ -249,17 +243,10 @@ class _Guarded:
 class _Member:
     """A tool in a group under its final name."""
 
-    server: str
+    key: tuple[str, str]
+    """The server and the tool's own name."""
     listed: UpstreamTool
     tool: Tool
-
-    @property
-    def own_name(self) -> str:
-        return self.listed.name
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.server, self.listed.name
 
 
 class LiveGroup:
@@ -283,7 +270,6 @@ class LiveGroup:
         self.configs = servers.config.servers
         self._config = config
         self._is_core = is_core
-        self._guards = guards
         self._servers = {name: servers.servers[name] for name in config.servers if name in servers.servers}
         # With another configuration, both the names and who has them are decided anew.
         before = before if before is not None and before.configs is self.configs else None
@@ -299,7 +285,20 @@ class LiveGroup:
         readers = ((name, each.reader) for name, each in self._servers.items() if config.resources)
         self._readers = [(name, reader) for name, reader in readers if reader is not None]
         made = before.made if before else {}
-        self.made = {(server, each.name): self._member(server, each, made) for server, each in (*kept, *self._readers)}
+        self.made: dict[tuple[str, str], _Member] = {}
+        for server, each in (*kept, *self._readers):
+            key = server, each.name
+            if key in made and made[key].listed is each:
+                self.made[key] = made[key]
+                continue
+            approvals: Iterator[Approval] = (
+                way for pattern, way in config.approve_tools.items() if matches(pattern, *key)
+            )
+            tool = each.named(partial(final_name, naming=config.naming))
+            tool = tool.with_approval(next(approvals, None) or config.approve)
+            if guard := guards.get(server):
+                tool = replace(tool, handler=_Guarded(tool, each.name, guard))
+            self.made[key] = _Member(key, each, tool)
         self.members: dict[str, _Member] = {}
         """The tools by their names in the group, also those whose server is down."""
         self._clashes: list[tuple[_Member, _Member]] = []
@@ -312,26 +311,12 @@ class LiveGroup:
                 if name in had and had[name].key == second.key:
                     self.members[name], first, second = second, second, first
                 self._clashes.append((first, second))
-        self.usable = tuple(each.tool for each in self.members.values() if self._is_usable(each, withheld))
-        self.absent = tuple(each.tool for each in self.members.values() if not self._is_usable(each, withheld))
-
-    def _is_usable(self, member: _Member, withheld: Mapping[tuple[str, str], str]) -> bool:
-        return self._servers[member.server].state.callable and member.key not in withheld
-
-    def _member(self, server: str, listed: UpstreamTool, before: Mapping[tuple[str, str], _Member]) -> _Member:
-        """The tool as the group has it: the same object as before, while its definition is the same."""
-        known = before.get((server, listed.name))
-        if known is not None and known.listed is listed:
-            return known
-        config = self._config
-        approvals: Iterator[Approval] = (
-            each for pattern, each in config.approve_tools.items() if matches(pattern, server, listed.name)
-        )
-        tool = listed.named(partial(final_name, naming=config.naming))
-        tool = tool.with_approval(next(approvals, None) or config.approve)
-        if guard := self._guards.get(server):
-            tool = replace(tool, handler=_Guarded(tool, listed.name, guard))
-        return _Member(server, listed, tool)
+        can_call = {
+            each.key: self._servers[each.key[0]].state.callable and each.key not in withheld
+            for each in self.members.values()
+        }
+        self.usable = tuple(each.tool for each in self.members.values() if can_call[each.key])
+        self.absent = tuple(each.tool for each in self.members.values() if not can_call[each.key])
 
     def group(self) -> ToolGroup:
         config = self._config
@@ -348,34 +333,28 @@ class LiveGroup:
 
     def warnings(self) -> Iterator[str]:
         """What is probably not meant; of patterns only while the lists of all its servers are there to be searched."""
+        config, group = self._config, f"Tool group {self._config.role!r}"
         for first, second in self._clashes:
             yield (
-                f"Tool group {self._config.role!r}: {first.own_name!r} of the server {first.server!r} and "
-                f"{second.own_name!r} of {second.server!r} are both called {first.tool.name!r}; the former is used. "
-                "Rename one, or exclude it."
+                f"{group}: {first.listed.name!r} of the server {first.key[0]!r} and {second.listed.name!r} of "
+                f"{second.key[0]!r} are both called {first.tool.name!r}; the former is used. Rename one, or exclude it."
             )
-        all_listed = set(self._servers) == set(self._config.servers) and all(
-            each.state is ServerState.UP for each in self._servers.values()
-        )
-        if all_listed and self._servers and not self._is_core:
-            yield from self._unmatched()
-
-    def reads_unasked(self, server: str) -> bool:
-        """Whether the group has the resources of a server, and nobody has to be asked before they are read."""
-        return any(name == server and not self.made[name, each.name].tool.may_ask for name, each in self._readers)
-
-    def _unmatched(self) -> Iterator[str]:
-        """A sentence for each pattern that matches nothing."""
-        config = self._config
+        are_up = self._servers and all(each.state is ServerState.UP for each in self._servers.values())
+        if self._is_core or not are_up or set(self._servers) != set(config.servers):
+            return
         tools = [(server, each.name) for server, each in self._offered]
         offered = [*tools, *((server, each.name) for server, each in self._readers)]
         names = sorted(name for _, name in offered)
         written = {"include": config.include, "exclude": config.exclude}
         lines = (*_unmatched(written, tools), *_unmatched({"approve": tuple(config.approve_tools)}, offered))
-        yield from (f"Tool group {config.role!r}: {each}" for each in lines)
+        yield from (f"{group}: {each}" for each in lines)
         for name in config.naming.rename:
             if name not in names:
-                yield f"Tool group {config.role!r}: rename {name!r} is no tool. {offer(name.strip('*?'), names)}"
+                yield f"{group}: rename {name!r} is no tool. {offer(name.strip('*?'), names)}"
+
+    def reads_unasked(self, server: str) -> bool:
+        """Whether the group has the resources of a server, and nobody has to be asked before they are read."""
+        return any(name == server and not self.made[name, each.name].tool.may_ask for name, each in self._readers)
 
 
 def final_name(name: str, naming: NamingConfig) -> str:
@@ -533,7 +512,17 @@ class UpstreamGroups:
             return ""
         if not self._servers.connected:
             return "The upstream servers are not connected: enter the platform with `async with`."
-        reasons = [reason for name in config.servers if name not in but and (reason := self._why_unavailable(name))]
+        reasons: list[str] = []
+        problems = {each.server: each.message for each in reversed(self._servers.config.problems)}
+        for name in config.servers:
+            if name in but:
+                continue
+            if server := self._servers.servers.get(name):
+                reasons.append(why_unavailable(name, server.state, server.retry_at))
+            else:
+                problem = problems.get(name, f"there is no server {name!r} in mcp_config.json.")
+                reasons.append(f"{problem[:1].upper()}{problem[1:]}")
+        reasons = [each for each in reasons if each]
         # By their names in the group: models read this, and their own names may be any text of the server.
         absent = self.absent().get(role, ())
         if waiting := [each.name for each in absent if self._servers.servers[each.server].state.callable]:
@@ -546,16 +535,6 @@ class UpstreamGroups:
             )
         return " ".join(reasons)
 
-    def _why_unavailable(self, name: str) -> str:
-        """Why the tools of a server cannot be called now; empty: they can."""
-        server = self._servers.servers.get(name)
-        if server is not None:
-            return why_unavailable(name, server.state, server.retry_at)
-        problem = next((each for each in self._servers.config.problems if each.server == name), None)
-        if problem is None:
-            return f"There is no server {name!r} in mcp_config.json."
-        return f"{problem.message[:1].upper()}{problem.message[1:]}"
-
     def _current(self) -> _Snapshot:
         if not self._servers.connected:
             self._snapshot = _Snapshot()
@@ -567,16 +546,14 @@ class UpstreamGroups:
             config = self._servers.config
             named = {name for name, each in config.servers.items() if each.pin}
             named |= {name for each in config.groups.values() if each.pin for name in each.servers}
-            pinned = [each for each in self._servers.servers if each in named]
-            prints = {
-                name: {each.name: each.fingerprint for each in self._servers.servers[name].tools} for name in pinned
-            }
-            withheld = {
-                (name, tool): reason
-                for name in pinned
-                for tool, reason in self._pins.withheld(name, prints[name]).items()
-            }
-            guards: dict[str, Guard] = {name: partial(self._why_untrusted, name) for name in pinned}
+            withheld: dict[tuple[str, str], str] = {}
+            guards: dict[str, Guard] = {}
+            for name, server in self._servers.servers.items():
+                if name in named:
+                    prints = {each.name: each.fingerprint for each in server.tools}
+                    reasons = self._pins.withheld(name, prints)
+                    withheld |= {(name, tool): reason for tool, reason in reasons.items()}
+                    guards[name] = partial(self._why_untrusted, name)
             core, before = self._core.of(self._servers.config), self._snapshot.live
             live = [
                 LiveGroup(each, self._servers, withheld, before.get(role), is_core=role in core, guards=guards)
@@ -587,7 +564,12 @@ class UpstreamGroups:
                 f"`goalport tools --trust {server}/{tool}`."
                 for (server, tool), reason in withheld.items()
             ]
-            warnings += [*self._unmatched_of_servers(), *(line for each in live for line in each.warnings())]
+            for name, server in self._servers.servers.items():
+                if server.state is ServerState.UP and name in config.servers:
+                    own, offered = config.servers[name], [(name, each.name) for each in server.tools]
+                    written = {"enabledTools": own.enabled_tools, "disabledTools": own.disabled_tools}
+                    warnings += [f"Server {name!r}: {each}" for each in _unmatched(written, offered)]
+            warnings += [line for each in live for line in each.warnings()]
             self._snapshot = _Snapshot(
                 key,
                 tuple(each.group() for each in live if each.usable),
@@ -597,15 +579,6 @@ class UpstreamGroups:
                 {each.role: each for each in live},
             )
         return self._snapshot
-
-    def _unmatched_of_servers(self) -> Iterator[str]:
-        """A sentence for each pattern in the entry of a server that matches none of the tools it lists."""
-        for name, config in self._servers.config.servers.items():
-            server = self._servers.servers.get(name)
-            if server is not None and server.state is ServerState.UP:
-                written = {"enabledTools": config.enabled_tools, "disabledTools": config.disabled_tools}
-                offered = [(name, each.name) for each in server.tools]
-                yield from (f"Server {name!r}: {each}" for each in _unmatched(written, offered))
 
     def _why_untrusted(self, server: str, own_name: str) -> str:
         """Why a tool must not be called now, whatever was so when it was published; empty: it may."""

@@ -303,7 +303,7 @@ class ToolClient:
             message = error_text(error).replace(f"tool {request.own_name}", f"tool {request.shown}")
             raise ToolError(f"what the server {server!r} answered is no result: {message}") from error
         note = f"(The server asked a question meanwhile, which was declined: {call.unanswered}.)"
-        renamed = with_renamed_tools(result, request.rename, connection.tool_names)
+        renamed = with_renamed_tools(result, request.rename, [each.name for each in connection.listing.definitions])
         said = " ".join(each.text for each in result.content if each.type == "text") if result.is_error else ""
         return result_of(renamed, note if call.unanswered else self._help(connection, said).lstrip())
 
