@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import anyio
 from anyio import to_thread
@@ -27,9 +27,6 @@ from goalport.tools.upstream.connection import BurstLimit, Sample, SignIn, Timin
 from goalport.tools.upstream.tool import PINS_FILE, Pins
 from goalport.tools.upstream.upstream_groups import UpstreamGroups
 from goalport.tools.upstream.upstream_server import CallerServers, ServerReport, ServerState, UpstreamServer
-
-if TYPE_CHECKING:
-    from goalport.tools.upstream.oauth import SignIns
 
 _BURST: Final = 20
 """Records from one line of a library that are logged in one period."""
@@ -102,8 +99,8 @@ class UpstreamServers:
         self._disconnecting: asyncio.Event
 
     @cached_property
-    def sign_ins(self) -> "SignIns":
-        """The people who are signing in, and their tokens."""
+    def sign_ins(self) -> Any:
+        """The people who are signing in, and their tokens: a `SignIns` of `oauth`, which imports the SDK."""
         from goalport.tools.upstream.oauth import SignIns
 
         seals = ProcessSeals(lambda: sealing_keys(self))
