@@ -371,7 +371,7 @@ class Unstorable(GoalportError):
 
 
 class Unreadable(GoalportError):
-    """What a store holds of an object, and today's classes cannot take: the type, the field, and what to do."""
+    """Stored data that today's classes cannot read. The message says the type, the field, and what to do."""
 
     def __init__(self, kind: str, problem: str, fix: str, *, field: str = "") -> None:
         self.kind = kind
@@ -394,7 +394,7 @@ class UnreadableDocument(DocumentError):
 
     @classmethod
     def after(cls, path: "str | os.PathLike[str]", error: OSError | ValueError) -> Self:
-        """The error for a file that the system does not open; a name that none can have is a `ValueError` there."""
+        """The error for a file that cannot be opened; Python raises `ValueError` for a name that no file can have."""
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         return cls(os.fspath(path), reason[:1].lower() + reason[1:])
 
@@ -420,7 +420,7 @@ class StoreError(GoalportError):
 
 
 class OlderSchema(StoreError):
-    """The store was made by an earlier version, and is only looked at here, so it is not changed."""
+    """The store was made by an earlier version, and a command that only reads it does not change it."""
 
     def __init__(self, where: str) -> None:
         super().__init__(
@@ -454,7 +454,7 @@ class LeaseLost(_Elsewhere):
 
 
 class HandedOver(_Elsewhere):
-    """This program ends or cannot read the process any more; it goes on in another, or when this one starts again."""
+    """This program ends or cannot read the process; that goes on in another, or when this one starts again."""
 
     words = "This program is done with process {}, which goes on elsewhere: ask again for it in a moment."
 

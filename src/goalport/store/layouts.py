@@ -260,8 +260,8 @@ class EnumLayout(StoredClass):
 def closed(cls: C) -> C:
     """Mark a record of goalport: its objects are of just this class, and what its fields hold is what they declare.
 
-    pydantic writes them at once, without the names of classes, and leaves out what is as its default. A field whose
-    values may be of other classes is annotated with `OPEN`. What earlier versions wrote is read as it was.
+    pydantic writes them at once, without the names of classes and without fields that have their defaults. A field
+    whose values may be of other classes is annotated with `OPEN`. What earlier versions wrote is read as it was.
     """
     setattr(cls, _CLOSED, True)
     return cls

@@ -62,11 +62,11 @@ class _Family:
 class InMemoryProcessStore(ProcessStore):
     """Keeps the records of processes in memory; see `ProcessStore`.
 
-    Parameters: of short processes that have ended, the last `window` are kept. Of those that took a second or
-    more, asked people or have a goal that is declared `long`, as many besides, and each for `seconds` after its end
-    (ten times `window` at most). Of those that wait for people, there is room for `waiting`. Processes that go on are
-    always kept, and those that somebody watches. Of conversations, ten times `window` are kept: those that were used
-    last.
+    Parameters: `window` is how many short processes are kept after their end. Those that took a second or more, asked
+    people or have a goal declared `long` are counted apart: at least `window` of them are kept, and each for `seconds`
+    after its end, up to ten times `window`. `waiting`: for how many processes that wait for people there is room.
+    Processes that go on, or that somebody watches, are always kept. Of conversations, ten times `window` are kept:
+    those used last.
     """
 
     durable = False

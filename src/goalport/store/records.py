@@ -208,10 +208,10 @@ class ConversationStore(Protocol):
     async def save(
         self, conversation: ConversationRecord, messages: Sequence[MessageRecord] = (), /
     ) -> ConversationRecord | None:
-        """Keep a conversation in place of the one that has its version, and add messages; all of it or nothing.
+        """Replace the stored conversation if it still has this version, and add messages; all of it or nothing.
 
         Version 0 makes a new one. Returns the conversation with its new version; None if it was changed meanwhile, was
-        deleted, or, as a new one, is there already. A message whose id the conversation has already stays as it is.
+        deleted, or, as a new one, is there already. A stored message is never replaced by one with its id.
         """
         ...
 
@@ -234,14 +234,14 @@ class ConversationStore(Protocol):
     ) -> Sequence[ConversationRecord]:
         """Conversations, the one that was updated last first; `caller` and `chatbot` leave others out.
 
-        Of a `search` each word has to occur in the title or in a message, as a word or in one, in capitals or not. A
-        page begins behind the conversation with the id `after`; there is none behind one that is not kept. Raises
-        `BadInput` for a search of more than a hundred different words.
+        `search`: each of its words occurs in the title or a message, in capitals or not, also inside a longer word. A
+        page begins after the conversation with the id `after`; it is empty if that one is not kept. Raises `BadInput`
+        for a search of more than a hundred different words.
         """
         ...
 
     async def processes(self, conversation_id: str, /) -> Sequence[str]:
-        """The ids of all processes that have ever gone on with a conversation, the one of now last."""
+        """The ids of all processes that a conversation has had, the present one last."""
         ...
 
     async def delete(self, conversation_id: str, /) -> bool:
@@ -253,8 +253,8 @@ class ProcessStore(Protocol):
     """Keeps the records of processes for one program, perhaps beside others that use the same database.
 
     Processes that one of them started belong to its family. A program runs and saves a family under a lease, which it
-    keeps as long as it lives. Times are compared by the clock of the database. The store of one program alone inherits
-    what programs ask of each other from this class.
+    keeps as long as it lives. Times are compared by the clock of the database. A store for a single program need not
+    define what programs ask of each other: it inherits that from this class.
     """
 
     durable: bool
@@ -283,11 +283,11 @@ class ProcessStore(Protocol):
     ) -> Lease:
         """Keep the records of processes of one family, all of them or none; return the lease with the new version.
 
-        Objects, history, costs, steps and the `events` of the family are added to those that are kept already, and one
-        that has the number of a kept one takes its place, so that a save may be repeated; so do questions. The rest
-        takes the place of what was kept. A lease with token 0 makes the family. From `wake_at` on, `due` gives the
-        family to a program if none has it; None: never. With `release` the lease ends. Raises `LeaseLost` if the token
-        is no longer that of the family, or the family is gone; `StoreError`.
+        Objects, history, costs, steps and the `events` of the family are added to those that are kept already, and
+        replace those of the same number, so that a save may be repeated; so do questions. The rest replaces what was
+        kept. A lease with token 0 makes the family. From `wake_at` on, `due` gives the family to a program if none has
+        it; None: never. With `release` the lease ends. Raises `LeaseLost` if the token is no longer that of the family,
+        or the family is gone; `StoreError`.
         """
         ...
 
@@ -307,14 +307,14 @@ class ProcessStore(Protocol):
         ...
 
     async def held(self, roots: Sequence[str], /) -> Sequence[str]:
-        """Those of the families, by their roots, of which this program has the lease."""
+        """The roots of those of the families of which this program has the lease."""
         ...
 
     async def join(self, key: str, digest: str, process_id: str, /, *, instead_of: str = "") -> tuple[str, str]:
-        """The digest and the process that are kept under a key; those that are given, if there are none.
+        """The digest and the process that are kept under a key. If there are none, the given ones are kept.
 
-        With `instead_of` they also take the place of those of that process. What is kept under a key is dropped a day
-        later at the earliest.
+        If the key leads to the process `instead_of`, the given ones replace it. What is kept under a key is dropped a
+        day later at the earliest.
         """
         ...
 
@@ -331,7 +331,7 @@ class ProcessStore(Protocol):
         ...
 
     async def save_context(self, context_id: str, value: object, /, *, instead_of: object) -> bool:
-        """Keep a context in place of what was found; None: of nothing. Returns False if something else is kept now.
+        """Keep a context if `instead_of` is still what is kept (None: nothing). Returns False if it is not.
 
         The value is not None; in a store that outlives the program, it is what JSON can say.
         """
@@ -383,7 +383,7 @@ class ProcessStore(Protocol):
         ...
 
     async def prune(self, *, older_than: timedelta | None = None, keep: int | None = None) -> int:
-        """Drop families that have ended: those that ended longer ago, and all but the newest `keep`. Returns how many.
+        """Drop families that ended longer ago than `older_than`, and all but the newest `keep`; return how many.
 
         A family in which something waits, is stuck or runs is never dropped.
         """
@@ -400,7 +400,7 @@ class ProcessStore(Protocol):
     # What programs ask of each other. One that is alone has nothing to say.
 
     async def runner(self, process_id: str, /) -> Runner | None:
-        """The program that has the lease of the family of a process; None: none, or the store ends with the program."""
+        """The program that has the lease of the family of a process; None: none has, or the store is not durable."""
         return None
 
     async def due(self, limit: int, /, *, without: Collection[str] = ()) -> Sequence[Lease]:
@@ -443,7 +443,7 @@ class ProcessStore(Protocol):
     async def spent(self, caller: Caller, since: datetime, /) -> Mapping[str, float]:
         """What the processes of a caller have cost since a moment, in US dollars, by the id of their root.
 
-        It is what a store knows that outlives the program: for processes of this program, no more than the ledgers say.
+        Only what is stored counts. For processes that run in this program, their ledgers may say more.
         """
         return {}
 
