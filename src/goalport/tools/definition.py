@@ -211,9 +211,9 @@ class Tool:
     async def call(self, arguments: Mapping[str, object]) -> ToolResult:
         """Call the tool. Invalid arguments and failures become results with `is_error`, in words for the model.
 
-        So is a call that a person does not approve. In an action that begins again, the recorded result is returned. A
-        `Signal`, which is meant for the process that the call is part of, is raised as it is, also when it comes out of
-        a task group of the tool.
+        A call that a person does not approve becomes one too. In an action that begins again, the recorded result is
+        returned. A `Signal`, which is meant for the process that the call is part of, is raised as it is, also when it
+        comes out of a task group of the tool.
         """
         site = CALL_SITE.get()
         if site is not None:
@@ -261,7 +261,7 @@ class Tool:
     def needs_approval(self) -> bool:
         """Whether a person has to approve a model's call first.
 
-        Under `destructive` that is so unless the tool declares, as in MCP, that it only reads or destroys nothing. For
+        With `approval="destructive"` that is so unless the tool declares that it only reads or destroys nothing. For
         tools of other servers these declarations are claims of the server.
         """
         harmless = self.read_only is True or self.destructive is False
@@ -307,7 +307,7 @@ class Tool:
         input_schema: Mapping[str, object] | None = None,
         return_direct: bool | None = None,
     ) -> "Tool":
-        """Make a tool of a function, marked with `@tool` or not; what is given here counts in place of the mark's.
+        """Make a tool of a function, marked with `@tool` or not; what is given here precedes what the mark says.
 
         The signature defines the arguments. If `parameters` or `input_schema` (JSON Schema of an object) is given, it
         defines them instead, and the function takes one mapping of all arguments. Raises `DeclarationError`.

@@ -151,11 +151,11 @@ class ToolGroupSource(Protocol):
         ...
 
     def why_lacking(self, role: str) -> str:
-        """The same of what calls will miss of a group that is available: not of what the configuration switches off."""
+        """What is missing from a group that is available, in sentences; not what the configuration switches off."""
         ...
 
     def sign_ins(self, role: str) -> Iterable[Tool]:
-        """The tools that have a person sign in, so that more tools of a role become known; no model is offered them."""
+        """The tools by which a person signs in, to make more tools of a role known. Models are not offered them."""
         ...
 
 
@@ -240,7 +240,7 @@ class ToolGroupResolver:
         return self.why_missing(role) if self.find(role) is None else self.missing(requirement) or ""
 
     async def obtain(self, requirement: Requirement) -> None:
-        """Have the person behind the running action sign in, where a requirement is not met before somebody does.
+        """Ask the person behind the running action to sign in, if a requirement is not met without that.
 
         Nothing happens where nobody can be asked. Raises what the call site raises while an answer is waited for.
         """

@@ -364,7 +364,7 @@ def _culprits(kind: Any, mode: JsonSchemaMode, seen: list[object]) -> Iterator[s
 
 
 def schema_fault(schema: Mapping[str, object], *, formats: bool = True) -> str:
-    """Why a mapping is no valid JSON Schema; empty when it is one. `formats`: its patterns are ones of Python too."""
+    """Why a mapping is no valid JSON Schema; empty: it is. `formats`: formats in it, such as patterns, are checked."""
     try:
         with _in_time(_SECONDS_OF_SCHEMA):
             kind = _kind(schema)
@@ -386,7 +386,7 @@ def schema_problems(schema: Mapping[str, object], arguments: Mapping[str, object
 
 
 def problems_in_time(schema: Mapping[str, object], value: object, *, seconds: float = SECONDS) -> tuple[str, ...]:
-    """One line for each place where a value violates a JSON Schema. Raises `NotChecked`, also after these seconds."""
+    """One line for each place where a value violates a JSON Schema. Raises `NotChecked`, also after `seconds`."""
     from referencing.jsonschema import EMPTY_REGISTRY
 
     with _in_time(seconds):

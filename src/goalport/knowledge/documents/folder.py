@@ -114,8 +114,8 @@ class Folder:
     def files(self, pattern: str = "*", onerror: Callable[[OSError], None] | None = None) -> Iterator[str]:
         """The paths of the files that match a pattern such as `*.md` or `docs/*.md`; `*` stands for slashes too.
 
-        Links to folders are not followed, so that no loop is run through. `onerror` hears of folders that cannot be
-        listed, and of the one after which no more is looked at.
+        Links to folders are not followed, so that no loop is run through. `onerror` is called for folders that cannot
+        be listed, and for the one at which the limit is reached.
         """
         waiting = [PurePosixPath()]
         left = self.limits.entries

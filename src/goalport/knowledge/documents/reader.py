@@ -246,7 +246,7 @@ class DocumentReader:
         """Nothing is left open between two documents."""
 
     async def read(self, data: bytes, uri: str, media_type: str | None = None) -> NavigableDocument:
-        """The document in these bytes. What it is, its content says first, then its sender and the name in the URI.
+        """The document in these bytes. Its format is found from the content, else `media_type`, else the URI.
 
         `media_type` is as in the header of a response; its parameter `charset` says the encoding.
         """

@@ -86,8 +86,8 @@ class WebFetcher:
 
     It connects to public addresses only. `allow` names exceptions: hosts (`localhost`), hosts with a port
     (`127.0.0.1:8080`) and networks (`10.1.0.0/16`). Proxies of the environment are not used. `transport` makes another
-    transport of httpx2, for example `lambda: httpx2.AsyncHTTPTransport(proxy="http://proxy:3128")`; what connects to
-    another address than the one that it is asked for is checked no more.
+    transport of httpx2, for example `lambda: httpx2.AsyncHTTPTransport(proxy="http://proxy:3128")`; addresses to which
+    that connects by itself, as a proxy does, are not checked.
     """
 
     allow: Collection[str] = ()

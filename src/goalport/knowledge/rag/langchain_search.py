@@ -59,8 +59,8 @@ class LangChainVectorSearch:
 
     `readable` gives the filter of what a caller may find, such as `lambda caller: OneOf("team", tuple(caller.scopes))`;
     None: all. `translate` makes the store's own arguments of a filter: `chroma_filter`, `qdrant_filter`, or a function
-    of `Equal`, `AtLeast`, `AtMost`, `AllOf` and `AnyOf`. What it is not given is checked in what the store returns, of
-    which more is asked for. The `source`, `title` and `start_index` of a text's metadata say where it stands.
+    of `Equal`, `AtLeast`, `AtMost`, `AllOf` and `AnyOf`. Other filters are applied to what the store returns, of which
+    more is asked for then. The `source`, `title` and `start_index` of a text's metadata say where it stands.
     """
 
     def __init__(

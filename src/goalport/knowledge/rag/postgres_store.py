@@ -107,8 +107,8 @@ class PostgresDocumentStore(IndexedDocuments):
     """Documents in a PostgreSQL database, which programs on other machines may read and write too.
 
     Parameters: `url` as `postgresql://user:password@host:port/database`, with the options that asyncpg reads; at most
-    `connections` are opened. `pooler`: they are those of a program such as PgBouncer that may give each transaction
-    another one. A search or a write that has not happened after `seconds` fails, and a regular expression after
+    `connections` are opened. `pooler`: they lead to a program such as PgBouncer, which may use another one for each
+    transaction. A search or a write that has not happened after `seconds` fails, and a regular expression after
     `regex_seconds`. The tables are made in `schema`, so that the database may have others.
 
     With `embeddings`, the chunks of each document get vectors when it is stored, if the database has pgvector or may

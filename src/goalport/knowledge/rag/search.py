@@ -214,7 +214,7 @@ class TextSearch(SearchOperations, Protocol):
     async def text_search(
         self, request: TextSimilaritySearchRequest, kind: type[T], /
     ) -> Sequence[SimilarityResult[T]]:
-        """What has the words of the query, the best first. No query is an error."""
+        """What has the words of the query, the best first. Any text is a valid query."""
         ...
 
 
@@ -261,9 +261,8 @@ class ResultExpander(SearchOperations, Protocol):
     ) -> Sequence[ContentElement]:
         """The elements around one, in order; none if there is no such element, or nothing around it.
 
-        For `SEQUENCE` these are chunks, itself among them and as many as said on either side; nothing stands in for
-        those that the filter leaves out. For `ZOOM_OUT` it is the section that holds it, or the document of a section
-        that no other section holds.
+        `SEQUENCE` gives chunks: the element itself and `elements_to_add` on either side, less those that the filter
+        leaves out. `ZOOM_OUT` gives the section that holds it, or the document if no section does.
         """
         ...
 
@@ -425,7 +424,7 @@ class DocumentIndex(
     SelectiveOperations,
     Protocol,
 ):
-    """A store that can do all that goalport can: what the commands and a platform work with, wherever it is kept."""
+    """A store with all that the commands and a platform need, wherever it is kept."""
 
     async def info(self) -> IndexInfo:
         """How much is stored, and who made the vectors."""
@@ -439,7 +438,7 @@ class DocumentIndex(
         ...
 
     async def catch_up(self) -> int:
-        """Make vectors of some chunks that were stored without, if that can be done now. Returns of how many."""
+        """Make vectors for some chunks that were stored without, if that can be done now. Returns for how many."""
         ...
 
     async def close(self) -> None:

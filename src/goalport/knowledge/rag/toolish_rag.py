@@ -375,7 +375,7 @@ class ToolishRag:
 
     @property
     def limits(self) -> dict[str, Any]:
-        """What holds of everything that is found now, as keyword arguments of search operations."""
+        """The filter and the caller of every search, as keyword arguments of search operations."""
         return {"filter": self.filter, "caller": self.current_caller}
 
     def citing_resources(self) -> "ToolishRag":

@@ -94,7 +94,7 @@ class NamedReferences(Mapping[str, LlmReference]):
 
 @runtime_checkable
 class Refreshing(Protocol):
-    """A reference that knows something from elsewhere, and brings it up to date."""
+    """A reference to something outside, such as a web page, which it reads again when it is time."""
 
     async def refresh(self) -> None:
         """Read it where its policy says that it is time. What cannot be read is said in the notes, and not raised."""

@@ -517,18 +517,18 @@ class Skills:
     _vectors: dict[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]], repr=False)
 
     def with_local_skill(self, directory: str | Path) -> Self:
-        """With the skill in a folder. Raises `DocumentError` for a folder without one that can be used."""
+        """A copy with the skill in a folder. Raises `DocumentError` for a folder without one that can be used."""
         return self._plus([scanned(Path(directory))])
 
     def with_local_skills(self, parent: str | Path) -> Self:
-        """With the skills in the folders of a folder, and not in those below. One that cannot be used is a warning.
+        """A copy with the skills in the folders of a folder, not deeper. One that cannot be used is a warning.
 
         Raises `DocumentError` where the folder is not there.
         """
         return self._plus(skills_in(Path(parent)))
 
     def with_project_skills(self, project: str | Path, trust: SkillTrust | None = None) -> Self:
-        """With the skills that a project brings in `.agents/skills` and `.claude/skills`, as far as they are trusted.
+        """A copy with the trusted skills that a project brings in `.agents/skills` and `.claude/skills`.
 
         The others are withheld, with a warning that says how to trust them.
         """
@@ -537,7 +537,7 @@ class Skills:
         return self._plus(_trusted(found, trust or SkillTrust()))
 
     def with_github_url(self, url: str, *, expected: str = "") -> Self:
-        """With the skills of a repository: `https://github.com/OWNER/REPOSITORY/tree/BRANCH/FOLDER`.
+        """A copy with the skills of a repository: `https://github.com/OWNER/REPOSITORY/tree/BRANCH/FOLDER`.
 
         The folder is a skill or has skills in its folders. `expected` is the commit, or the hash of the content, that
         the repository must have; without it, what is fetched first is pinned. Raises `DocumentError` for another URL.
@@ -547,15 +547,15 @@ class Skills:
     def with_github_skills(
         self, owner: str, repo: str, path: str = "", branch: str = "HEAD", *, expected: str = ""
     ) -> Self:
-        """With the skills in a folder of a repository, at a branch, tag or commit; otherwise as `with_github_url`."""
+        """A copy with the skills in a folder of a repository, at a branch, tag or commit; as `with_github_url`."""
         return replace(self, sources=(*self.sources, _Source(GitHubPlace(owner, repo, branch, path), expected)))
 
     def with_tools(self, *objects: object) -> Self:
-        """With tools that skills may use: each is locked until a skill was activated whose `allowed-tools` names it."""
+        """A copy with tools that skills may use: each is locked until an active skill names it in `allowed-tools`."""
         return replace(self, locked=(*self.locked, *tools_of(*objects)))
 
     def choosing(self, most: int = 10) -> Self:
-        """With the skills that fit the question best, so many at most, chosen by words before each request."""
+        """A copy that chooses the skills that fit the question best, so many at most, by words before each request."""
         return replace(self, most=most)
 
     async def for_question(self, question: str, /) -> Self:

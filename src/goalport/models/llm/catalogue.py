@@ -155,7 +155,7 @@ class Models:
         return tuple(self._settings.llms)
 
     def complete(self, options: LlmOptions) -> LlmOptions:
-        """The options, with those of their role where they say nothing themselves."""
+        """The options; what they leave open is filled in from those of their role."""
         role = self._settings.llms.get(options.role or "")
         if not isinstance(role, RoleSettings):
             return options

@@ -419,8 +419,8 @@ Count = Annotated[int, Field(ge=1)]
 class LlmOperations(BaseModel):
     """The limits and defaults of all requests: the table `[llm_operations]` of the settings.
 
-    The settings of a call take precedence where it has such. User guide, section 3.22
-    (`embabel.agent.platform.llm-operations`): its keys and defaults, and those of our tool loop.
+    What a call sets for itself takes precedence. User guide, section 3.22 (`embabel.agent.platform.llm-operations`):
+    its keys and defaults, and those of our tool loop.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

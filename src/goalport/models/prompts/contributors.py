@@ -119,7 +119,7 @@ _LONGEST: Final = 100_000
 
 
 def as_data(text: str, source: str) -> str:
-    """A text of others between marks that it cannot close, with its source, and a sentence that says how to read it."""
+    """A text of others between marks that it cannot close, with its source, and a sentence on how to read it."""
     return f"{DATA_RULE}\n{marked_as_data(text, source)}"
 
 

@@ -162,7 +162,7 @@ def _text(schema: Mapping[str, Any], name: str) -> str:
 
 
 def only_fields(value: object, wanted: Callable[[str], bool]) -> object:
-    """A decoded JSON object, or each object of a list, with the fields whose names are wanted; else the value."""
+    """A decoded JSON object, or each object of a list, with the wanted fields only; any other value unchanged."""
     match value:
         case dict():
             return {name: each for name, each in cast("dict[str, object]", value).items() if wanted(name)}

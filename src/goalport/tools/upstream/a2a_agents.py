@@ -463,9 +463,9 @@ def _result(parts: Iterable[a2a.Part]) -> "CallToolResult":
 class A2aAgent(ToolObject):
     """Another agent, by the address of its A2A card: `A2aAgent("https://editor.example", name="editor")`.
 
-    An action calls it with `await editor.ask("…")`, and a model gets it as a tool by `with_tool_objects(editor)`. What
-    it asks meanwhile, a person is asked, as by an upstream server. `skill` is the id of the one that it is called for;
-    `headers` are sent with each request, and hold its credentials; it may be silent for `timeout` seconds.
+    An action calls it with `await editor.ask("…")`, and a model gets it as a tool by `with_tool_objects(editor)`. If
+    the agent asks something meanwhile, a person answers, as with an upstream server. `skill` is the id of the skill to
+    use; `headers` are sent with each request, and hold its credentials; it may be silent for `timeout` seconds.
     """
 
     def __init__(
