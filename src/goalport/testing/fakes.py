@@ -247,7 +247,7 @@ class FakeOperationContext(ActionContext):
             return await self.call(declared.function, **await fill(declared.parameters, declared.owner, self))
 
     async def asked(self, name: str, wait: WaitFor[Any], /, *, approval: bool = False) -> Any:
-        """The next response, as the person's answer; a `Declined` stands for a no to more than a yes or no."""
+        """The next response, as the person's answer; a `Declined` is a no where the answer is more than yes or no."""
         said = self.engine.take(wait)
         if not matcher(wait.response_type)(said):
             raise AssertionError(f"Expected an answer to {wait}, but the response is {said!r}.")

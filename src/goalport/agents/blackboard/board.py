@@ -212,7 +212,7 @@ class Blackboard:
 
     @property
     def samples(self) -> Sequence[Entry]:
-        """Visible entries, among them one at least of each class of which there are any."""
+        """Some visible entries, at least one of each class that is there."""
         if len(self._entries) <= _MANY:
             return self.entries
         return [found[-1] for _, found in self._visible_by_class()]
@@ -311,14 +311,14 @@ class Blackboard:
 
     @property
     def state(self) -> BoardState:
-        """What is on it now; `restore` puts that on another blackboard."""
+        """All that is on it now, for `restore` of another blackboard."""
         hidden = self._hidden
         places = [place for place, each in enumerate(self._entries) if id(each.value) in hidden] if hidden else ()
         entries, names = tuple(self._entries), dict(self._names)
         return BoardState(entries, names, places, self._protected, dict(self._conditions), self._last_entry)
 
     def restore(self, state: BoardState) -> None:
-        """Have on it what was on a blackboard, in place of what is on it; nobody is told of the objects."""
+        """Replace all that is on it by what `state` gave; `on_bound` is not called."""
         self._entries, self._names, self._by_class = list(state.entries), dict(state.names), None
         self._hidden = {id(state.entries[place].value) for place in state.hidden}
         self._protected = frozenset(state.protected)
@@ -326,7 +326,7 @@ class Blackboard:
         self._last_entry = state.last_entry
 
     def begin_with(self, earlier: "Blackboard") -> None:
-        """Have the objects of another one too, as older than those that are here; names that are here keep theirs."""
+        """Add the objects of another blackboard as older than those here; names that are bound here stay bound."""
         before, self._by_class = earlier.state, None
         self._entries[:0] = before.entries
         self._names = {**before.names, **self._names}

@@ -160,8 +160,9 @@ def parts_of(value: object) -> Iterator[tuple[object, object]]:
 class State:
     """The base of an agent's states: a plain subclass becomes a frozen dataclass.
 
-    `class Stage(State): ...` and below it one class for each stage, with fields for what the stage must know and
-    `@action` methods for what can be done there, and no `@dataclass` above it. A subclass of a model is left as it is.
+    Write `class Stage(State): ...`, and one subclass of it for each stage: its fields are what the stage must know, its
+    `@action` methods what can be done there. It needs no `@dataclass`. A subclass that is a pydantic model is left as
+    it is.
     """
 
     __goalport_state__ = True

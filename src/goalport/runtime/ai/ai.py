@@ -297,8 +297,8 @@ class Ai(WithInteraction):
     def with_references(self, *references: LlmReference | str) -> Self:
         """Describe these references in the system prompt, and offer their tools with their names as prefixes.
 
-        A text is the name of a reference in the workspace's `references.yml`. Raises `UnknownName` for another one.
-        A reference that is given again is there once.
+        A text is the name of a reference in the workspace's `references.yml`. Raises `UnknownName` for another one. A
+        reference that is given twice is used once.
         """
         named = self.engine.references.reference
         found = tuple(named(each) if isinstance(each, str) else each for each in references)

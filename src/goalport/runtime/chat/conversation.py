@@ -271,7 +271,7 @@ class Conversation:
     def visible(self) -> Sequence[ConversationMessage]:
         """The entries that a model is shown: the instructions, then the newest summary and what it does not cover.
 
-        The results of old tools may be left out; their places say so.
+        Results of old tool calls may be left out; a note is in their place.
         """
         shown = [each for each in self.loaded.line if each.role != SUMMARY]
         places = {each.id: place for place, each in enumerate(shown, start=1)}
@@ -319,7 +319,7 @@ class Conversation:
 
     @property
     def forks(self) -> Mapping[str, Sequence[str]]:
-        """Where it was continued in several ways: the ids of the messages that follow the message of an id."""
+        """Where it branches: for the id of a message, the ids of the messages that follow it, if they are several."""
         following: dict[str, list[str]] = {}
         for each in self.loaded.messages.values():
             following.setdefault(each.parent, []).append(each.id)
@@ -327,7 +327,7 @@ class Conversation:
 
 
 class HistoryMatch(NamedTuple):
-    """How a history that was given goes on from what is stored."""
+    """How a history from a client continues a stored conversation."""
 
     after: str
     """The id of the last message that both have; empty: not even the first one is the same."""
@@ -345,8 +345,8 @@ class HistoryMatch(NamedTuple):
 def compare(entries: Sequence[ConversationMessage], given: Sequence[Message]) -> HistoryMatch:
     """Compare the messages of a stored branch with those that a client gives. Instructions (`system`) do not count.
 
-    Messages are the same if their roles are, and their texts but for white space at the ends, and their images. Several
-    messages of a chatbot in a row are the same as one that shows them all.
+    Two messages are the same if they have the same role, the same images, and the same text but for white space at its
+    ends. Several messages of a chatbot in a row are the same as one that shows them all.
     """
     stored = [each for each in entries if each.role != "system"]
     said = [each for each in given if not isinstance(each, SystemMessage)]

@@ -234,7 +234,7 @@ class ChatSession:
 
     @property
     def last_seen(self) -> AgentProcess | None:
-        """The process behind it, as it was seen last; None: there is none, or it rests, and is in memory no longer."""
+        """The process behind it, as it was seen last; None: there is none, or it rests and was dropped from memory."""
         return self._busy or (None if self._seen is None else self._seen())
 
     @property
@@ -315,7 +315,7 @@ class ChatSession:
         return turn.start()
 
     async def follow(self) -> Turn | None:
-        """The turn that runs now, for one more reader; None: none does."""
+        """The turn that runs now, for one more reader; None: no turn runs."""
         return await self._turn(running=True)
 
     async def last_turn(self) -> Turn | None:
@@ -477,7 +477,7 @@ class AgentProcessChatbot:
     ) -> ChatSession:
         """Begin a conversation of a caller, or go on with the one of that id, if it is theirs.
 
-        `channel` receives the events of turns. `system_message` are instructions for the model, for a new conversation.
+        `channel` receives the events of turns. `system_message`: the instructions to the model in a new conversation.
         `context_id`: the caller's context with whose objects a new conversation begins; empty: that of the chatbot, if
         any. Raises `BadInput` if there is a conversation of that id that is not theirs, or if none can have that id.
         """
@@ -503,10 +503,10 @@ class AgentProcessChatbot:
         return session
 
     async def open_thread(self, thread: str, caller: Caller, *, system_message: str = "") -> ChatSession:
-        """The session of the caller's conversation that a client calls `thread`; of a new one, if there is none.
+        """The session of the caller's conversation that a client names `thread`; a new one if there is none.
 
-        A new one has an id made of the caller and the thread, whatever ids others have, so that nobody learns which
-        ids are taken; only that of the anonymous caller is called `thread`, where it can be.
+        The id of a new conversation is made from the caller and the name, so that nobody learns which ids others have.
+        For the anonymous caller it is the name itself, if that can be an id and is free.
         """
         if (found := await self.find_thread(thread, caller)) is not None:
             return found

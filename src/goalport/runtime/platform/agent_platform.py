@@ -405,7 +405,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         return self._documents.as_service(kind)
 
     def create_agent_process(self, agent: str | Agent, *inputs: object, **how: Unpack[Start]) -> AgentProcess:
-        """A process as `start` gives it that has not begun: `await process.tick()` takes a step, `run()` all of them.
+        """Like `start`, but the process does not run yet: `await process.tick()` takes a step, `run()` all of them.
 
         It is found by its id once it has begun. Needs a running event loop. Raises `UnknownName`.
         """
@@ -435,8 +435,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     ) -> AgentProcess | None:
         """Start a process under a key, or find the one that was started under it, here or by another program.
 
-        `digest` identifies what it is started with; None is returned if the other one has a different one. A process
-        that was killed, or is no longer kept, is started again. Raises `UnknownName`, and `StoreError`.
+        `digest` identifies what it is started with; None is returned if the earlier process has another digest. A
+        process that was killed, or is no longer kept, is started again. Raises `UnknownName`, and `StoreError`.
         """
         return await self.processes.begin_once(key, digest, self.create_agent_process(agent, *inputs, **how))
 
@@ -448,7 +448,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         listener: EventListener | None = None,
         **how: Unpack[Start],
     ) -> AgentProcess | None:
-        """Start a process that its caller may leave alone, to find it again by its id; with all its events.
+        """Start a process that its caller may leave, and find again by its id, with all its events.
 
         It is stored when this returns, and then at each step, if the store outlives the program. `once` is the key and
         the digest of `start_once`, with the same result. `listener` hears the process from its beginning.
@@ -493,13 +493,13 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         return self.processes.live(process_id)
 
     async def events(self, process_id: str, after: int = 0) -> AsyncGenerator[LoggedEvent]:
-        """The events of a process, and of those that it started, in order: those that were, then as they happen.
+        """The events of a process and of those that it started, in order: first the past ones, then new ones.
 
-        Each has a number; who comes back gives the number of the last event in `after` and misses none. The events end
-        when the process has ended. There are those of processes whose steps are stored, in any program that uses the
-        store, and of those with `ProcessOptions(keep_events=True)`. What models and tools say to each other is left out
-        unless `keep_journals` is set. Raises `UnknownName`, `StoreError` while the store is away, and `HandedOver` when
-        this program ends first.
+        Each has a number; a reader that comes back gives the number of its last event in `after`, and misses none. The
+        events end when the process has ended. There are those of processes whose steps are stored, in any program that
+        uses the store, and of those with `ProcessOptions(keep_events=True)`. What models and tools say to each other is
+        left out unless `keep_journals` is set. Raises `UnknownName`, `StoreError` while the store is away, and
+        `HandedOver` when this program ends first.
         """
         async with aclosing(self.processes.events(await self.process(process_id), after)) as events:
             async for each in events:
@@ -519,8 +519,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """Answer a question of a process, and let it go on; without `question_id`, the only one that is open.
 
         `response` is an object of the type that was asked for, or its JSON form; a boolean for a yes or no. `declined`
-        is the reason why a person says no instead. Raises `UnknownName`, `BadInput` (the question stays open; so it
-        does when the process has ended) and `AlreadyAnswered`: the first answer counts.
+        is the reason why a person says no instead. Raises `UnknownName`, and `AlreadyAnswered`, since the first answer
+        counts; `BadInput` for an answer that does not fit, or a process that has ended: the question stays open.
         """
         process = await self.process(process_id)
         await self.processes.answer(process, question_id, response, declined)
@@ -539,8 +539,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     async def tell(self, process: str | AgentProcess, *objects: object, caller: Caller | None = None) -> AgentProcess:
         """Begin a turn: put objects on the blackboard of a process that rests, as the newest, and let it go on.
 
-        `process` is its id, or one that has not begun. While it runs, this waits until it rests. `caller` is the same
-        party as its caller, with the scopes of today. Raises `UnknownName`, and `BadInput` if it has ended for good.
+        `process` is its id, or one that has not begun. While it runs, this waits until it rests. `caller` is the caller
+        of the process again, with the scopes of today. Raises `UnknownName`, and `BadInput` if it has ended for good.
         """
         found = await self.process(process) if isinstance(process, str) else process
         await self.processes.tell(found, objects, caller)
@@ -561,12 +561,12 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         return explanation.with_reasons(self.groups.why_unmet)
 
     def starting_types(self, goal: str | Goal) -> tuple[object, ...]:
-        """The types from which a goal can be started: declared, else those that its plan needs and no action makes."""
+        """The types from which a goal can be started: as declared, else what its plan needs and no action makes."""
         agent, found = self.agents.goal(goal)
         return starting_types(self.agents.scope(agent), found, self.expected_groups, self.service)
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
-        """Add a listener for all events of processes that start from now on, and of models that are asked elsewhere.
+        """Add a listener for the events of processes that start from now on, and of models asked outside of any.
 
         The returned function removes it.
         """

@@ -42,9 +42,9 @@ class Invoked(Generic[T]):
 
 @dataclass(frozen=True)
 class AgentInvocation(Generic[T]):
-    """`AgentInvocation.on(platform).returning(Writeup).invoke(person)`: the first agent, by name, with such a goal.
+    """`AgentInvocation.on(platform).returning(Writeup).invoke(person)`: runs the first agent with such a goal.
 
-    It pursues only the goals that give such a result.
+    Agents are looked through in the order of their names, and only goals that give such a result are pursued.
     """
 
     platform: AgentPlatform

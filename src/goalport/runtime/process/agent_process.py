@@ -258,7 +258,7 @@ class AgentProcess:
 
     @property
     def subtree(self) -> "Sequence[AgentProcess]":
-        """It and all that it started, each before those that it started itself."""
+        """This process and all below it, each before those that it started."""
         found = [self]
         for each in found:
             found += each.children
@@ -266,7 +266,7 @@ class AgentProcess:
 
     @property
     def family(self) -> "Sequence[AgentProcess]":
-        """The root, and all that it started, each before those that it started itself."""
+        """The root and all processes below it, each before those that it started."""
         return self.root.subtree
 
     @property
@@ -471,11 +471,11 @@ class AgentProcess:
         return await self.wait()
 
     def begin_turn(self, objects: Sequence[object], caller: Caller | None, token: str) -> bool:
-        """Begin a turn, as nothing runs it: more objects are on its blackboard, and its budget is whole again.
+        """Begin a turn of a process that rests: add objects to its blackboard, and let its budget begin anew.
 
-        `token` identifies what it is told. Returns False, and nothing is changed, if it was told that before. Actions
-        that failed may run again, and what was stopped in their middle is forgotten; those that wait for people wait
-        on. `caller` is its caller with the scopes of today; None: as before.
+        `token` identifies these objects. Returns False, and changes nothing, if they were added before. Actions that
+        failed may run again, and what was stopped in their middle is forgotten; those that wait for people wait on.
+        `caller` is the caller of the process again, with the scopes of today; None: as before.
         """
         told, progress = self.turn_start.told, self.progress
         if token in told:
@@ -498,7 +498,7 @@ class AgentProcess:
         self.listeners.on_loop(self.expect(change))
 
     def expect(self, change: Callable[[], None]) -> Callable[[], None]:
-        """The same change, to be made on the event loop. Until it is made, `rest` does not return."""
+        """A function that makes the change, to be called on the event loop. Until then `rest` does not return."""
 
         def make() -> None:
             try:
@@ -669,7 +669,7 @@ class AgentProcess:
         self.notify_waiters()
 
     def publish_outcome(self) -> None:
-        """Tell its outcome: it is stored, or cannot be."""
+        """Announce the outcome, now that it is stored, or cannot be."""
         if self.storing:
             self.storing = False
             self.notify_waiters()
@@ -712,7 +712,7 @@ class AgentProcess:
     # Its events, questions and costs.
 
     def emit(self, event: Event) -> None:
-        """Tell the listeners of an event; callable from a worker thread too, and the order is kept."""
+        """Send an event to the listeners, in order; callable from a worker thread too."""
         self.listeners.on_event(event)
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
@@ -730,7 +730,7 @@ class AgentProcess:
         return unsubscribe
 
     def emit_missed(self, known: int) -> None:
-        """Tell who subscribed to it or waits what another program did after the first `known` actions."""
+        """Emit the events of what another program did after the first `known` actions, and wake those who wait."""
         if self._subscribers is not None:
             planned, tell = len(self.progress.history) + len(self.plan), self._subscribers.on_event
             for number, each in enumerate(self.progress.history[known:], start=known + 1):
@@ -785,7 +785,7 @@ class AgentProcess:
     async def checkpoint(self, *, soon: bool = False, late: bool = False) -> None:
         """Store it between two actions, if its steps are stored.
 
-        `soon`: not now, but before the next action or with its end; `late`: only if that was said after the last one.
+        `soon`: not now, but before the next action or with its end. `late`: only if a call with `soon` came before.
         """
         due = self.durable and not soon and (self.behind or not late)
         self.behind = self.durable and soon

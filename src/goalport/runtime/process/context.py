@@ -156,7 +156,7 @@ class OperationContext:
     def on_copy(self, *objects: object, place: str = "") -> Self:
         """The same context on a copy of its blackboard, with these objects added; what is added there stays there.
 
-        `place` says in progress where in the action it is reported.
+        `place` names a part of the action, and precedes the progress that is reported by the copy.
         """
         board = self.blackboard.spawn()
         for value in objects:
@@ -270,7 +270,7 @@ class OperationContext:
         self.process.emit(ProgressUpdated(words, process_id=self.process.id))
 
     async def asked(self, name: str, wait: WaitFor[Any], /, *, approval: bool = False) -> Any:
-        """Return the answer to the question of that name; ask it if that was not done. Raises what `ask` raises.
+        """Return the answer to the question of that name; ask it if it was not asked yet. Raises what `ask` raises.
 
         `approval` says that the question is whether a tool may be called.
         """
@@ -350,11 +350,11 @@ class ActionContext(OperationContext):
         """Ask a person in the middle of the action, and return the answer.
 
         `kind` is the type of the answer, `bool` for a yes or no, or the JSON Schema of an object, which comes as a
-        dict. A question that says all of it may stand in place of the message, such as `WaitFor.choice(…)`. The action
-        is parked: its code stops here, and starts from the beginning once there is an answer. What its models replied,
-        its tools returned and people answered is then taken from the journal; other code before this line runs again.
-        `key` identifies the question if its text changes each time. Without an answer within `expires_in` seconds the
-        answer is a no. Raises `Declined` after a no, and `NonRetryable` outside of actions.
+        dict. A `WaitFor` such as `WaitFor.choice(…)` may take the place of the message and of `kind`. The action is
+        parked: its code stops here, and starts from the beginning once there is an answer. What its models replied, its
+        tools returned and people answered is then taken from the journal; other code before this line runs again. `key`
+        identifies the question if its text changes each time. Without an answer within `expires_in` seconds the answer
+        is a no. Raises `Declined` after a no, and `NonRetryable` outside of actions.
         """
         wait: WaitFor[Any]
         if isinstance(message, WaitFor):

@@ -112,7 +112,7 @@ class Budget:
         require_limit("tokens", self.tokens, whole=True)
 
     def used_up(self, actions: int) -> str | None:
-        """That no further action may run after so many, in a sentence; None: one may."""
+        """Why no further action may run after so many, in a sentence; None: one may run."""
         if actions < self.actions:
             return None
         return (
@@ -121,7 +121,7 @@ class Budget:
         )
 
     def overspent(self, usage: TokenUsage) -> str | None:
-        """Which limit of models is reached, in a sentence; None while none is."""
+        """Which limit on models is reached, in a sentence; None: none is."""
         if usage.cost >= self.cost and usage.cost > 0:
             return f"The budget of {in_dollars(self.cost)} is used up ({in_dollars(usage.cost)} spent)."
         if usage.tokens >= self.tokens and usage.tokens > 0:

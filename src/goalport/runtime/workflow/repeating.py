@@ -186,7 +186,7 @@ class Repetition(Workflow[T]):
     rounds: "_Rounds[T]" = field(repr=False)
 
     def returning_history(self) -> Workflow[History[T]]:
-        """The same workflow with all attempts for a result; the one that would have been its result is their `best`."""
+        """The same workflow, but its result is the history of all attempts, whose `best` is the result otherwise."""
         kind = cast("type[History[T]]", cast("Any", History)[self.kind])
         return Workflow(kind, [replace(each, kind=kind, run=self.rounds.attempts) for each in self.stages])
 

@@ -228,7 +228,7 @@ class Scattering(Generic[E, R]):
 
 @dataclass(frozen=True)
 class ConsensusBuilder(Scattering[R, R]):
-    """A scatter whose sources give what the result is too: one of several answers to one question.
+    """A scatter whose sources give objects of the result's type: from several answers to a question, one.
 
     `ConsensusBuilder.returning(Verdict).sourced_from(judges).with_consensus_by(majority)`.
     """
