@@ -117,8 +117,27 @@ class ActionRule(Protocol):
         ...
 
 
+class _Declared:
+    """What a function of an owner declares."""
+
+    __slots__ = ()
+
+    function: Callable[..., object]
+    parameters: tuple[Parameter, ...]
+    owner: object
+
+    @property
+    def origin(self) -> Origin:
+        """Where it is declared. A state's method is bound to no object: its class is that of its first input."""
+        name = getattr(self.function, "__name__", "")
+        first = [each.type for each in self.parameters[:1] if isinstance(each, Input)]
+        if first and isinstance(first[0], type) and getattr(first[0], name, None) is self.function:
+            return Origin(self.function, first[0])
+        return Origin(self.function, type(self.owner) if self.owner is not None else None)
+
+
 @dataclass(frozen=True, slots=True)
-class Action:
+class Action(_Declared):
     """A step: what it needs, what it gives, and the function to call."""
 
     name: str
@@ -175,11 +194,6 @@ class Action:
         named, required = self.settings.tool_groups, self.requirements
         return tuple(dict.fromkeys([*named, *(each.role for each in required)])) if named or required else ()
 
-    @property
-    def origin(self) -> Origin:
-        """Where the step is declared."""
-        return _origin(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Goal:
@@ -208,7 +222,7 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(_Declared):
     """A named question about the state of the world, and the function that answers it."""
 
     name: str
@@ -220,34 +234,15 @@ class Condition:
     cost: float = 0.0
     """The cost of asking, by convention from 0 to 1: of several conditions the cheapest is asked first."""
 
-    @property
-    def origin(self) -> Origin:
-        """Where it is declared."""
-        return _origin(self)
-
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(_Declared):
     """The cost or the value of an action, computed by a function on each planning."""
 
     name: str
     function: Callable[..., object]
     parameters: tuple[Parameter, ...]
     owner: object = None
-
-    @property
-    def origin(self) -> Origin:
-        """Where it is declared."""
-        return _origin(self)
-
-
-def _origin(declared: Action | Condition | Cost) -> Origin:
-    """Where it is declared. A state's method is bound to no object: it is declared in the class of its first input."""
-    name = getattr(declared.function, "__name__", "")
-    first = [each.type for each in declared.parameters[:1] if isinstance(each, Input)]
-    if first and isinstance(first[0], type) and getattr(first[0], name, None) is declared.function:
-        return Origin(declared.function, first[0])
-    return Origin(declared.function, type(declared.owner) if declared.owner is not None else None)
 
 
 def _once(declared: Iterable[D]) -> tuple[D, ...]:

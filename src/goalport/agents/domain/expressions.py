@@ -175,18 +175,12 @@ class _Sandbox(BoundedSandbox):
         return super().call_binop(context, operator, left, right)
 
 
-def _make_sandbox() -> BoundedSandbox:
-    sandbox = _Sandbox(undefined=_Unset)
-    sandbox.globals.clear()
-    filters, tests = cast("dict[str, object]", sandbox.filters), cast("dict[str, object]", sandbox.tests)
-    filters.update({"size": _size, "length": _size, "count": _size, "any": _any, "all": _all})
-    tests["instance_of"] = _instance_of
-    return sandbox
-
-
-_sandbox = _make_sandbox()
-
-
+_sandbox = _Sandbox(undefined=_Unset)
+_sandbox.globals.clear()
+cast("dict[str, object]", _sandbox.filters).update(
+    {"size": _size, "length": _size, "count": _size, "any": _any, "all": _all}
+)
+cast("dict[str, object]", _sandbox.tests)["instance_of"] = _instance_of
 _CALLER = "caller"
 
 

@@ -10,6 +10,7 @@ read from the blackboard by the process. (User guide, sections 3.2 and 3.6.)
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import product
@@ -256,23 +257,14 @@ class _Reader:
     def _not(self) -> _Formula:
         if self._take("not", "!"):
             return _Not(self._not())
-        return self._group() or self._leaf()
-
-    def _group(self) -> _Formula | None:
-        """A part in parentheses; None where the parentheses end before the part does."""
-        began = self._at
-        if self._take("("):
-            try:
-                found = self._any()
-            except ValueError:
-                found = None
-            if found is not None and self._take(")") and self._next() in ("", "and", "or", ")"):
-                return found
-        self._at = began
-        return None
-
-    def _leaf(self) -> _Formula:
         began, depth = self._at, 0
+        if self._take("("):
+            # A part in parentheses, unless they end before the part does.
+            with suppress(ValueError):
+                found = self._any()
+                if self._take(")") and self._next() in ("", "and", "or", ")"):
+                    return found
+        self._at = began
         while self._at < len(self._tokens):
             token = self._tokens[self._at].strip().lower()
             if not depth and token in ("and", "or", ")"):
