@@ -88,6 +88,9 @@ async def test_who_is_unknown_sees_how_to_sign_in_and_who_is_known_what_there_is
         other.http.headers["authorization"] = f"Bearer {key.key.get_secret_value()}"
         extended = await other.call("GetExtendedAgentCard")
         assert [each["id"] for each in extended["skills"]] == ["cook"]
+        known = await other.http.get(CARD)
+        assert [each["id"] for each in known.json()["skills"]] == ["cook"]
+        assert known.headers["cache-control"] == "private, max-age=60"
 
 
 async def test_without_authentication_there_is_no_extended_card(tmp_path: Path) -> None:

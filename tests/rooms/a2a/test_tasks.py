@@ -182,7 +182,7 @@ async def test_tasks_are_listed_a_page_at_a_time(tmp_path: Path, binding: str) -
         assert of_context["tasks"][2]["artifacts"]
         of_state = await client.call("ListTasks", status="TASK_STATE_REJECTED")
         assert [each["id"] for each in of_state["tasks"]] == [ids[2]]
-        for wrong in ({"pageSize": 0}, {"pageToken": "nowhere"}, {"historyLength": -1}):
+        for wrong in ({"pageSize": 0}, {"pageToken": "nowhere"}, {"historyLength": -1}, {"status": "DONE"}):
             with pytest.raises(Refused, match="INVALID_PARAMS"):
                 await client.call("ListTasks", **wrong)
 

@@ -136,8 +136,9 @@ class A2aDoor:
         etag = f'W/"{hashlib.sha256(unsigned.encode()).hexdigest()[:32]}"'
         if self._changed.get(agent, ("",))[0] != etag:
             self._changed[agent] = etag, format_datetime(datetime.now(UTC), usegmt=True)
+        is_of_caller = self._settings.authenticates and offers.skills
         headers = {
-            "Cache-Control": f"{'private' if self._settings.authenticates and agent else 'public'}, max-age={_MAX_AGE}",
+            "Cache-Control": f"{'private' if is_of_caller else 'public'}, max-age={_MAX_AGE}",
             "ETag": etag,
             "Last-Modified": self._changed[agent][1],
             "Vary": "Authorization, X-API-Key",

@@ -27,6 +27,7 @@ from a2a.utils import errors as a2a_errors
 from a2a.utils.proto_utils import validate_proto_required_fields
 from google.protobuf.json_format import MessageToDict, MessageToJson, ParseDict
 from google.protobuf.message import Message as Protobuf
+from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
 
 from goalport.base import errors
@@ -311,6 +312,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
             size, history = params.page_size if params.HasField("page_size") else _PAGE, _history_of(params)
             if not 1 <= size <= _LARGEST_PAGE:
                 raise BadInput(f"pageSize: should be from 1 to {_LARGEST_PAGE}; came {size}")
+            await _check_state(work.request)
             records = await self._platform.processes.page_of_records(
                 work.caller, after="", limit=_MOST_LISTED, statuses=_STATUSES.get(params.status, ()), newest_first=True
             )
@@ -508,6 +510,16 @@ def _history_of(params: Any) -> int | None:
     if params.history_length < 0:
         raise BadInput(f"historyLength: should not be negative; came {params.history_length}")
     return params.history_length
+
+
+async def _check_state(request: Request) -> None:
+    """Raise `BadInput` for a state that there is not among those of the tasks to list: the SDK reads it as any."""
+    asked: Any = request.query_params if request.method == "GET" else from_json(await request.body()).get("params")
+    given = asked.get("status") if asked else None
+    known = a2a.TaskState.keys()
+    if isinstance(given, str) and given not in known and not given.isdecimal():
+        told = f"status: should be one of {', '.join(known)}; came {given[:100]!r}"
+        raise BadInput(told, [told])
 
 
 def _config_of(config: a2a.TaskPushNotificationConfig, work: Work) -> Config:
