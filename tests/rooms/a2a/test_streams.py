@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from goalport.base.caller import ANONYMOUS
 from tests.rooms.a2a.other_agents import BINDINGS, Refused, message, other_agent, state_in, words_of
 from tests.rooms.agui.talkers import Cook, Kitchen, Thinker, Waiter
 from tests.rooms.serve.askers import Gate, Pizzeria, Slow
@@ -78,6 +79,16 @@ async def test_a_message_that_is_refused_begins_no_stream(tmp_path: Path, bindin
         with pytest.raises(Refused, match="INVALID_PARAMS"):
             _ = [each async for each in client.stream("SendStreamingMessage", message=wrong)]
         assert await other.platform.processes.records() == []
+
+
+async def test_a_message_that_a_chatbot_does_not_take_begins_no_conversation(tmp_path: Path, binding: str) -> None:
+    async with other_agent(tmp_path, Thinker()) as other:
+        client, chatbot = replace(other, binding=binding), other.platform.chatbots["Thinker"]
+        with pytest.raises(Refused, match="takes text and images"):
+            await client.send({"a": 1}, contextId="c-1")
+        assert await chatbot.find_thread("c-1", ANONYMOUS) is None
+        await client.send("hello", contextId="c-1")
+        assert await chatbot.find_thread("c-1", ANONYMOUS) is not None
 
 
 async def test_a_chatbot_replies_in_pieces_in_the_conversation_of_a_context(tmp_path: Path, binding: str) -> None:

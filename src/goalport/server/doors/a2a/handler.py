@@ -142,12 +142,12 @@ class _Messages:
     async def _spoken(self, work: Work, chatbot: AgentProcessChatbot, said: Said) -> Begun:
         """Say something to a chatbot in the conversation of a context."""
         work.call.name = chatbot.name
-        session = await chatbot.open_thread(said.message.context_id or uuid4().hex, work.caller)
-        entries = session.conversation.entries
-        if session.questions and session.last_seen is not None:
-            last = [each.id for each in entries if each.role == "user"][-1]
+        is_empty, thread = not said.text.strip() and not said.images, said.message.context_id or uuid4().hex
+        session = await (chatbot.find_thread if is_empty else chatbot.open_thread)(thread, work.caller)
+        if session is not None and session.questions and session.last_seen is not None:
+            last = [each.id for each in session.conversation.entries if each.role == "user"][-1]
             return await self._answered(work, await self.view(work.caller, Task(session.last_seen, last)), said, None)
-        if not said.text.strip() and not said.images:
+        if session is None or is_empty:
             raise BadInput(f"{chatbot.name} takes text and images, and the message has neither.")
         key = _digest([said.message.message_id, session.conversation.id])
         once = IdempotentCall.of(work.caller, chatbot.name, f"a2a {key}", said.content["parts"])
