@@ -32,6 +32,8 @@ __all__ = [
 
 _MISSING: Final = "PostgreSQL for the tests is not there: run `pip install --require-hashes -r requirements-dev.lock`"
 _NOBODY: Final = 65534
+_PLENTY: Final = 8_000_000_000
+"""Bytes; the databases of a whole run of the tests take 2 to 3 GB."""
 _SETTINGS: Final = {
     "autovacuum": "off",
     "fsync": "off",  # Tests end programs and not the machine, so nothing has to wait for a disk.
@@ -112,10 +114,10 @@ def postgres_files() -> Generator[PostgresFiles]:
 
 
 @contextmanager
-def postgres_server(files: PostgresFiles, **settings: str) -> Generator[PostgresServer]:
-    """A server that runs until the block ends, with settings as in its `postgresql.conf`."""
+def postgres_server(files: PostgresFiles, place: str | None = None, **settings: str) -> Generator[PostgresServer]:
+    """A server that runs until the block ends, with settings as in its `postgresql.conf`, and its files in a place."""
     # Not in a folder of pytest: `nobody` must reach it, and the path of a socket has 107 characters at most.
-    with tempfile.TemporaryDirectory(prefix="goalport-pg-") as name, ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="goalport-pg-", dir=place) as name, ExitStack() as stack:
         server = PostgresServer(files, Path(name), **settings)
         server.start()
         stack.callback(server.stop, "immediate")
@@ -132,7 +134,7 @@ def postgres_files_of_worker() -> Iterator[PostgresFiles]:
 
 @pytest.fixture(scope="session")
 def postgres(postgres_files_of_worker: PostgresFiles) -> Iterator[PostgresServer]:
-    with postgres_server(postgres_files_of_worker) as server:
+    with postgres_server(postgres_files_of_worker, _memory()) as server:
         yield server
 
 
@@ -142,9 +144,15 @@ def own_postgres(postgres_files_of_worker: PostgresFiles) -> Iterator[Callable[.
     with ExitStack() as stack:
 
         def start(**settings: str) -> PostgresServer:
-            return stack.enter_context(postgres_server(postgres_files_of_worker, **settings))
+            return stack.enter_context(postgres_server(postgres_files_of_worker, _memory(), **settings))
 
         yield start
+
+
+def _memory() -> str | None:
+    """A folder in memory, where there is plenty: a disk may take a minute for hundreds of databases of 7 MB."""
+    folder = Path("/dev/shm")
+    return str(folder) if folder.is_dir() and shutil.disk_usage(folder).free > _PLENTY else None
 
 
 def _output(program: Path, *arguments: str) -> str:
