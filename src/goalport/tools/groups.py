@@ -82,7 +82,11 @@ class ToolGroup:
                 came=f"there is {strange[0]!r}",
                 fix=f"Write `ToolGroup.of({self.role!r}, …)`, which takes functions and objects too.",
             )
-        tools = (replace(each, approval=self.approve) if each.approval == "never" else each for each in self.tools)
+        # What stays as it is remains the same object: publishing keeps what it made of it.
+        tools = (
+            replace(each, approval=self.approve) if each.approval == "never" != self.approve else each
+            for each in self.tools
+        )
         object.__setattr__(self, "tools", tuple(tools))
         object.__setattr__(self, "permissions", frozenset(self.permissions))
         object.__setattr__(self, "name", self.name or self.role)
