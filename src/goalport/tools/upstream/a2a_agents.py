@@ -76,12 +76,10 @@ _GOING: Final = {
 }
 _PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 """Seconds between two looks at a task that cannot be followed, at first and at last."""
-_CANCEL: Final = 5.0
-"""Seconds that the cancellation of a task may take."""
+_CANCEL_SECONDS: Final = 5.0
 _EXACT: Final = 2**53
 """From here on, a number of the protocol stands for several whole ones."""
-_PROGRESS: Final = 500
-"""Characters of a message about progress."""
+_PROGRESS_CHARACTERS: Final = 500
 
 
 class AgentConnection(Connection):
@@ -281,7 +279,7 @@ class RemoteTask:
     async def cancel(self) -> None:
         """End the task, if it has begun."""
         if self._id:
-            with anyio.move_on_after(_CANCEL, shield=True), suppress(A2AError, httpx2.HTTPError):
+            with anyio.move_on_after(_CANCEL_SECONDS, shield=True), suppress(A2AError, httpx2.HTTPError):
                 await self._client.cancel_task(a2a.CancelTaskRequest(id=self._id))
 
     async def _sent(
@@ -300,7 +298,8 @@ class RemoteTask:
 
     async def _after(self, events: AsyncIterator[a2a.StreamResponse]) -> a2a.Task | a2a.Message:
         """The task after a stream has ended, has come to where the task needs somebody, or has been silent for long."""
-        state, event = TaskState.TASK_STATE_WORKING, None
+        event: Any = None
+        state: Any = TaskState.TASK_STATE_WORKING
         async with aclosing(cast("AsyncGenerator[a2a.StreamResponse]", events)):
             try:
                 while state in _GOING:
@@ -312,26 +311,23 @@ class RemoteTask:
                     self._call.renew()
                     if event.HasField("message"):
                         return event.message
-                    state = await self._note(getattr(event, event.WhichOneof("payload") or "task"))
+                    # A task or what has happened in it: its state, or an artifact, which says that it works.
+                    about = getattr(event, event.WhichOneof("payload") or "task")
+                    identity = about.id if hasattr(about, "id") else about.task_id
+                    if identity and identity != self._id:
+                        self._id = identity
+                        if self._record is not None:
+                            await self._record.note_begun(identity)
+                    state = TaskState.TASK_STATE_WORKING
+                    if hasattr(about, "status"):
+                        state, words = about.status.state, _words(about.status.message.parts)
+                        if (report := self._call.hooks.progress) is not None and words:
+                            self._told += 1
+                            await report(self._told, None, cleaned(words, _PROGRESS_CHARACTERS))
             except httpx2.TransportError:
                 if not self._id:
                     raise
         return await self._looked_at()
-
-    async def _note(self, about: Any) -> TaskState:
-        """Note what an event says: the task that has begun, and progress. Its state; of an artifact, that it works."""
-        identity = about.id if hasattr(about, "id") else about.task_id
-        if identity and identity != self._id:
-            self._id = identity
-            if self._record is not None:
-                await self._record.note_begun(identity)
-        if not hasattr(about, "status"):
-            return TaskState.TASK_STATE_WORKING
-        report, words = self._call.hooks.progress, _words(about.status.message.parts)
-        if report is not None and words:
-            self._told += 1
-            await report(self._told, None, cleaned(words, _PROGRESS))
-        return about.status.state
 
     async def _looked_at(self) -> a2a.Task:
         """The task as it is now. An agent that is away is asked again, for as long as the call may take."""

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 MOST_ASKED: Final = 4_000
 """Characters of a server's question that a person is shown."""
-_FIELD: Final = 80
-"""Characters of the name of a field."""
+_FIELD_CHARACTERS: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +298,7 @@ def _form_fault(asked: Mapping[str, object] | str) -> str:
                 pass
             case _:
                 continue
-        shown = repr(cleaned(name, _FIELD))
+        shown = repr(cleaned(name, _FIELD_CHARACTERS))
         return f"MCP has no answer for its field {shown}, which is an object or a list of no texts"
     return ""
 
@@ -354,14 +353,14 @@ class RemoteProcess:
 
     def answered(self, answer: Mapping[str, object] | None) -> tuple[str, dict[str, Any]]:
         """The call (tool and arguments) that passes on the answer of a person; None: they declined."""
+        given: object = dict(answer) if answer else answer
+        if not self._is_object:
+            given = answer.get(self._argument) if answer else None
         if self._schema.get("type") == "boolean":
-            return self._call_with(bool(answer and answer.get(self._argument)))
-        if answer is None:
+            given = bool(given)
+        elif answer is None:
             return _CANCEL, {"processId": self.process_id}
-        return self._call_with(dict(answer) if self._is_object else answer.get(self._argument))
-
-    def _call_with(self, answer: object) -> tuple[str, dict[str, Any]]:
-        return self.tool, {**self.arguments, self._argument: answer}
+        return self.tool, {**self.arguments, self._argument: given}
 
     @property
     def _schema(self) -> Mapping[str, object]:
@@ -432,10 +431,10 @@ def with_renamed_tools(
         return result
     content = _content_of(result)
     named = _IN_RESULTS if content is None else _IN_ADVICE
-    # The name of a tool that has small letters alone may be a word of the sentence.
-    compound = "|".join(re.escape(each) for each in names if not (each.isalpha() and each.islower()))
-    if content is None and result.is_error and compound:
-        named = re.compile(rf"{_ADVISED}|(?<![\w.-])(?:{compound})(?![\w-])")
+    if content is None and result.is_error:
+        # The name of a tool that has small letters alone may be a word of the sentence.
+        compound = "|".join(re.escape(each) for each in names if not (each.isalpha() and each.islower()))
+        named = re.compile(rf"{_ADVISED}|(?<![\w.-])(?:{compound})(?![\w-])" if compound else _ADVISED)
 
     def renamed(text: str) -> str:
         return named.sub(lambda found: rename(found[0]), text if content is None else _RESOURCES.sub("", text))

@@ -42,18 +42,14 @@ _log = logging.getLogger(__name__)
 MODERN: Final = "2026-07-28"
 _PAUSE, _LONG_PAUSE = 1.0, 30.0
 """Seconds until a subscription that ended is opened again; the longer ones if it ended early."""
-_SUBSCRIPTION: Final = 10.0
-"""Seconds that a subscription lasts at least when all is well."""
+_GOOD_SUBSCRIPTION_SECONDS: Final = 10.0
 _AT_ONCE: Final = 25_000
 _A_SECOND: Final = 500
 _PROGRESS: Final = 1_000
 """Messages about the progress of one call that are passed on in ten seconds."""
-_PERIOD: Final = 10.0
-"""Seconds in which bursts are counted."""
-_NOTE: Final = 200
-"""Characters of an error of the server that a note repeats."""
-_PROGRESS_TEXT: Final = 500
-"""Characters of a message about progress."""
+_BURST_SECONDS: Final = 10.0
+_NOTE_CHARACTERS: Final = 200
+_PROGRESS_CHARACTERS: Final = 500
 _CHECK: Final = 1.0
 """Seconds of processor time in which a result is checked against the schema of its tool."""
 _MOST_PROBLEMS: Final = 3
@@ -188,42 +184,10 @@ class BurstLimit:
 
     def allows(self, kind: object = None) -> bool:
         """Whether one more record of this kind is let through now."""
-        if monotonic() - self._since > _PERIOD:
+        if monotonic() - self._since > _BURST_SECONDS:
             self._since, self._counts = monotonic(), Counter()
         self._counts[kind] += 1
         return self._counts[kind] <= self._limit
-
-
-class Inflow:
-    """The notifications and requests that one connection gets; answers to our calls do not count.
-
-    The session makes a task of each, so a server that sends them without end would keep a core busy for ever.
-    """
-
-    def __init__(self) -> None:
-        self.fault = ""
-        """Why the connection has to end; empty: there have not been too many."""
-        self._left: float = _AT_ONCE
-        self._counted_at = monotonic()
-        self._progress = BurstLimit(_PROGRESS)
-
-    def admits(self, message: Any) -> bool:
-        """Whether a message is to be read: not where the server sends too much, or tells a call's progress too often.
-
-        None stands for what was no message.
-        """
-        if message is not None and not hasattr(message, "method"):
-            return True
-        now = monotonic()
-        self._left = min(_AT_ONCE, self._left + (now - self._counted_at) * _A_SECOND) - 1
-        self._counted_at = now
-        if self._left < 0:
-            self.fault = f"it sent more than {_AT_ONCE:,} messages of its own at once, or {_A_SECOND} a second for long"
-            return False
-        if getattr(message, "method", "") != "notifications/progress":
-            return True
-        params: Any = getattr(message, "params", None) or {}
-        return self._progress.allows(str(params.get("progressToken")))
 
 
 class _MonitoredStream:
@@ -276,7 +240,10 @@ class Connection:
         self.transport = transport
         self._wakeup = wakeup
         self._sample = sample if config.sampling else None
-        self._inflow = Inflow()
+        self.flood = ""
+        """Why it has to end, as the server sent too much; empty: it did not."""
+        self._left, self._counted_at = float(_AT_ONCE), monotonic()
+        self._progress = BurstLimit(_PROGRESS)
         self._client: Client | None = None
         self.listing = Listing()
         """What the server listed last."""
@@ -331,14 +298,9 @@ class Connection:
         return self._client.protocol_version if self._client else ""
 
     @property
-    def flooded(self) -> bool:
-        """Whether it ended because the server sent too much."""
-        return bool(self._inflow.fault)
-
-    @property
     def last_error(self) -> str:
         """Why it ended, or the last operation failed, as far as that is known; empty: it is not."""
-        return self._inflow.fault or self.transport.last_error()
+        return self.flood or self.transport.last_error()
 
     async def call(self, name: str, arguments: Mapping[str, object], call: Call) -> "CallToolResult":
         assert self._client is not None
@@ -346,7 +308,7 @@ class Connection:
 
         async def progress(progress: float, total: float | None, message: str | None) -> None:
             if report is not None:
-                await report(progress, total, None if message is None else cleaned(message, _PROGRESS_TEXT))
+                await report(progress, total, None if message is None else cleaned(message, _PROGRESS_CHARACTERS))
 
         return await self._client.call_tool(
             name,
@@ -380,7 +342,7 @@ class Connection:
         except MCPError as error:
             if self.broken:
                 raise
-            note = f"its list of tools changed and could not be read again: {cleaned(error.message, _NOTE)}"
+            note = f"its list of tools changed and could not be read again: {cleaned(error.message, _NOTE_CHARACTERS)}"
             self.listing = replace(self.listing, notes=(note,))
         return self.listing
 
@@ -410,7 +372,7 @@ class Connection:
             except (MCPError, ValidationError, TimeoutError) as error:
                 # Some servers have resources, and know nothing of templates.
                 if not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
-                    why = cleaned(str(error), _NOTE) or f"no answer within {seconds:g} s"
+                    why = cleaned(str(error), _NOTE_CHARACTERS) or f"no answer within {seconds:g} s"
                     notes.append(f"its {what} could not be listed: {why}")
 
         # At once: one that does not answer must not use up the time of the others.
@@ -469,13 +431,25 @@ class Connection:
             self._wakeup.notify()
 
     def _wants(self, item: Any) -> bool:
-        """Whether a message is passed on to the session. Raises `StopAsyncIteration` where there are too many."""
+        """Whether a message is passed on to the session. Raises `StopAsyncIteration` where there are too many.
+
+        The session makes a task of each notification and request, and of what is no message, so a server that sends
+        them without end would keep a core busy for ever; answers to our calls do not count.
+        """
         message: Any = getattr(item, "message", None)
-        admitted = self._inflow.admits(message)
-        if self._inflow.fault:
+        if message is None or hasattr(message, "method"):
+            now = monotonic()
+            self._left = min(_AT_ONCE, self._left + (now - self._counted_at) * _A_SECOND) - 1
+            self._counted_at = now
+        if self._left < 0:
+            many = f"{_AT_ONCE:,} messages of its own at once, or {_A_SECOND} a second for long"
+            self.flood = f"it sent more than {many}"
             raise StopAsyncIteration
+        if getattr(message, "method", "") == "notifications/progress":
+            params: Any = getattr(message, "params", None) or {}
+            return self._progress.allows(str(params.get("progressToken")))
         # The code of an error does not tell that the server is lost: servers use -32000 for errors of their own.
-        if hasattr(message, "error") and self.transport.is_unanswered(message.id):
+        if hasattr(message, "error") and self.transport.is_unanswered(getattr(message, "id", None)):
             self.mark_broken()
         found = getattr(message, "result", None)
         page = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
@@ -484,7 +458,7 @@ class Connection:
             if isinstance(page.get(key), list):
                 page[key], notes = valid_entries(page, key, self.protocol_version, _MOST_TOOLS)
                 self._invalid.extend(notes)
-        return admitted
+        return True
 
     def mark_changed(self) -> None:
         """Mark the lists as changed, and wake the task that owns the connection."""
@@ -513,7 +487,7 @@ class Connection:
                 self.mark_changed()
                 return
             # Each new subscription costs a list; where none lasts, they are rare.
-            await anyio.sleep(_PAUSE if anyio.current_time() - began > _SUBSCRIPTION else _LONG_PAUSE)
+            await anyio.sleep(_PAUSE if anyio.current_time() - began > _GOOD_SUBSCRIPTION_SECONDS else _LONG_PAUSE)
 
     async def _answer_sampling(
         self, context: "ClientRequestContext", params: "CreateMessageRequestParams"

@@ -10,8 +10,8 @@ and the SDK with it, when the first server needs it.
 import asyncio
 import json
 import warnings
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import aclosing, suppress
 from errno import EADDRINUSE
 from hashlib import sha256
 from pathlib import Path
@@ -64,8 +64,7 @@ _FIRST_PORT, _PORTS = 20_000, 12_000
 """Where the ports of loopback lie that no system gives to outgoing connections: Linux from 32768, others from 49152."""
 _REQUEST: Final = 10.0
 """Seconds in which a browser's request must have come: they also open connections on which they send nothing."""
-_LONGEST: Final = 65_536
-"""Bytes of a browser's request."""
+_REQUEST_BYTES: Final = 65_536
 _ANSWER: Final = (
     b"HTTP/1.1 %s\r\nContent-Type: text/html; charset=utf-8\r\nConnection: close\r\n\r\n"
     b"<!doctype html><title>goalport</title><p>%s</p>"
@@ -345,8 +344,19 @@ class SignIns:
             assert show is not None
             if redirect_uri:
                 return await self._visit(url, show)
-            async with self._loopback(config.name, port):
-                return await self._visit(url, show)
+            try:
+                listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
+            except OSError as error:
+                if error.errno != EADDRINUSE:
+                    raise
+                raise PortTaken(config.name, port) from error
+            async with listener:
+                serving = asyncio.ensure_future(listener.serve(self._answer))
+                try:
+                    return await self._visit(url, show)
+                finally:
+                    serving.cancel()
+                    await asyncio.wait({serving})
 
         seal = self._seals.of(f"tokens of {config.name}\0{owner}")
         storage = TokenFile(self.path(config.name, owner), config.url, seal)
@@ -424,29 +434,12 @@ class SignIns:
             await asyncio.wait({shown})
         return AuthorizationCodeResult(code=query.get("code", ""), state=state, iss=query.get("iss"))
 
-    @asynccontextmanager
-    async def _loopback(self, server: str, port: int) -> AsyncGenerator[None]:
-        """Take browsers that come back to a port of loopback. Raises `PortTaken`."""
-        try:
-            listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
-        except OSError as error:
-            if error.errno != EADDRINUSE:
-                raise
-            raise PortTaken(server, port) from error
-        async with listener:
-            serving = asyncio.ensure_future(listener.serve(self._answer))
-            try:
-                yield
-            finally:
-                serving.cancel()
-                await asyncio.wait({serving})
-
     async def _answer(self, stream: SocketStream) -> None:
         """Take what a browser brings, and tell it that it can be closed. There is no other page."""
         with suppress(anyio.IncompleteRead, anyio.DelimiterNotFound, anyio.BrokenResourceError, ValueError):
             async with stream:
                 with anyio.move_on_after(_REQUEST):
-                    request = await BufferedByteReceiveStream(stream).receive_until(b"\r\n\r\n", _LONGEST)
+                    request = await BufferedByteReceiveStream(stream).receive_until(b"\r\n\r\n", _REQUEST_BYTES)
                     _, target, _ = request.decode("latin-1").split(" ", 2)
                     parts = urlsplit(target)
                     if parts.path == _PATH and self.come_back(dict(parse_qsl(parts.query))):

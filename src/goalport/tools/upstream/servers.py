@@ -158,9 +158,24 @@ class UpstreamServers:
         self._opened = True
         if not (self.config.servers or self.config.groups):
             return
+
+        async def connect() -> None:
+            # One task connects and disconnects, as a task group has to be exited by the task that entered it.
+            stack = AsyncExitStack()
+            stack.enter_context(_filtered_library_logs())
+            self._tasks = await stack.enter_async_context(anyio.create_task_group())
+            stack.push_async_callback(lambda: self._stop(self.servers.values()))
+            try:
+                await self._start(self.config.servers.values())
+                self._connected.set_result(None)
+                await self._disconnecting.wait()
+            finally:
+                # Without the error of the block, which a task group would wrap.
+                await stack.aclose()
+
         loop = asyncio.get_running_loop()
         self._connected, self._disconnecting = loop.create_future(), asyncio.Event()
-        self._task = loop.create_task(self._connect(), name="upstream servers")
+        self._task = loop.create_task(connect(), name="upstream servers")
         try:
             await asyncio.wait([self._task, self._connected], return_when=asyncio.FIRST_COMPLETED)
             if self._task.done():
@@ -211,20 +226,6 @@ class UpstreamServers:
             self._opened = False
             await self.open()
             self.on_change()
-
-    async def _connect(self) -> None:
-        """Connect and disconnect in one task: a task group has to be exited by the task that entered it."""
-        stack = AsyncExitStack()
-        stack.enter_context(_filtered_library_logs())
-        self._tasks = await stack.enter_async_context(anyio.create_task_group())
-        stack.push_async_callback(lambda: self._stop(self.servers.values()))
-        try:
-            await self._start(self.config.servers.values())
-            self._connected.set_result(None)
-            await self._disconnecting.wait()
-        finally:
-            # Without the error of the block, which a task group would wrap.
-            await stack.aclose()
 
     async def _start(self, configs: Iterable[ServerConfig]) -> None:
         assert self._tasks is not None

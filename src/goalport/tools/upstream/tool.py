@@ -156,17 +156,14 @@ class Pins:
 
 T = TypeVar("T", bound="BaseModel")
 
-_DESCRIPTION: Final = 4_000
-"""Characters, as for title and name."""
-_TITLE: Final = 200
-_NAME: Final = 256
-_SCHEMA: Final = 200_000
-"""Bytes of a schema as JSON."""
+_DESCRIPTION_CHARACTERS: Final = 4_000
+_TITLE_CHARACTERS: Final = 200
+_NAME_CHARACTERS: Final = 256
+_SCHEMA_BYTES: Final = 200_000
 _SCHEMA_LEVELS: Final = 30
 _SCHEMA_TEXTS: Final = ("description", "title")
 """Members of a schema that models read as texts."""
-_SCHEMA_TEXT: Final = 1_000
-"""Characters of each."""
+_SCHEMA_TEXT_CHARACTERS: Final = 1_000
 MOST_OF_RESULT: Final = 1_000_000
 """Characters that the blocks of one result may have together, data in base64 included."""
 _MOST_FAULTS: Final = 3
@@ -179,8 +176,7 @@ LISTS: Final = {
     "prompts": ("prompts/list", "prompt"),
 }
 """The method that asks for a list and the word for an entry, by the key of the list in a page."""
-_ENTRY: Final = 10_000
-"""Bytes of a resource, template or prompt in a list, as JSON."""
+_ENTRY_BYTES: Final = 10_000
 CUT: Final = "[The result was too long, and not all of it is here. Ask for less.]"
 """The text after a result that was too long."""
 
@@ -318,21 +314,21 @@ def tools_of_list(
 def _tool(server: str, definition: "Definition", call: CallTool) -> Tool:
     """The tool of ours. Raises `ValueError` for one that cannot be offered."""
     name, hints = definition.name, definition.annotations
-    if not name.strip() or len(name) > _NAME or cleaned(name, _NAME) != name or "\n" in name or "\t" in name:
+    if not name.strip() or {"\n", "\t"} & {*name} or len(name) > _NAME_CHARACTERS or cleaned(name, len(name)) != name:
         raise ValueError("its name is empty, too long, or has characters that cannot be seen")
     if definition.execution is not None and definition.execution.task_support == "required":
         raise ValueError("it can be called as a task only, which goalport does not do")
     schemas = [_cleaned_schema(each or {}) for each in (definition.input_schema, definition.output_schema)]
-    if any(len(to_json(each)) > _SCHEMA for each in schemas):
-        raise ValueError(f"a schema of more than {_SCHEMA:,} bytes")
+    if any(len(to_json(each)) > _SCHEMA_BYTES for each in schemas):
+        raise ValueError(f"a schema of more than {_SCHEMA_BYTES:,} bytes")
     repeatable = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
     title = definition.title or (hints.title if hints else None) or ""
     return Tool(
         name=name,
-        description=hide_known(cleaned(definition.description or title or name, _DESCRIPTION)),
+        description=hide_known(cleaned(definition.description or title or name, _DESCRIPTION_CHARACTERS)),
         input_schema=schemas[0],
         handler=_Handler(call, name, name, repeatable),
-        title=hide_known(cleaned(title, _TITLE)),
+        title=hide_known(cleaned(title, _TITLE_CHARACTERS)),
         output_schema=schemas[1] or None,
         read_only=hints.read_only_hint if hints else None,
         destructive=hints.destructive_hint if hints else None,
@@ -373,7 +369,7 @@ def cleaned_list(listed: Iterable[T]) -> tuple[T, ...]:
             plain = each.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"icons", "meta"})
             address = next(plain[key] for key in ("uri", "uriTemplate", "name") if key in plain)
             clean = _cleaned_schema(plain)
-            if address.strip() and address.isprintable() and len(to_json(clean)) <= _ENTRY:
+            if address.strip() and address.isprintable() and len(to_json(clean)) <= _ENTRY_BYTES:
                 found.setdefault(address, each.model_validate(clean))
     return tuple(found.values())
 
@@ -401,7 +397,7 @@ def _clean(value: object, depth: int) -> object:
         members = cast("Mapping[str, object]", value)
         # A title is a text; a property may be called `title` too, and then it is a schema.
         return {
-            visible(name): hide_known(cleaned(member, _SCHEMA_TEXT))
+            visible(name): hide_known(cleaned(member, _SCHEMA_TEXT_CHARACTERS))
             if name in _SCHEMA_TEXTS and isinstance(member, str)
             else _clean(member, depth - 1)
             for name, member in members.items()

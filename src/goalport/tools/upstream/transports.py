@@ -38,12 +38,9 @@ from goalport.tools.upstream.connection import BurstLimit, SignInNeeded, Transpo
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
-_CONNECT: Final = 30.0
-"""Seconds until there must be a connection."""
-_SIGN_IN: Final = 30.0
-"""Seconds that an answer on the way to a token may take."""
-_QUIET: Final = 3_600.0
-"""Seconds that a stream of events may be silent."""
+_CONNECT_SECONDS: Final = 30.0
+_SIGN_IN_SECONDS: Final = 30.0
+_QUIET_STREAM_SECONDS: Final = 3_600.0
 _ADVICE: Final = {
     HTTPStatus.UNAUTHORIZED: 'it wants credentials: see its `headers`, or set `auth` to "oauth"',
     HTTPStatus.FORBIDDEN: "its credentials do not suffice, or it is to be reached by another host name",
@@ -54,8 +51,7 @@ _OF_OTHER_TYPE: Final = {
     "sse": (frozenset({400, 404, 405, 406}), "if it speaks streamable HTTP, set its `type` to http"),
 }
 """By transport, the statuses that a server of the other one gives, and the advice."""
-_SAID: Final = 200
-"""Characters of what an error says."""
+_SAID_CHARACTERS: Final = 200
 _LONGEST_PAUSE: Final = 600.0
 """Seconds that a server may have itself left alone."""
 
@@ -125,17 +121,25 @@ class HttpTransport(Transport):
         if self._config.ca_file is not None:
             verify = ssl.create_default_context()
             verify.load_verify_locations(self._config.ca_file)
-        read = _QUIET if self._config.transport == "sse" else max(300.0, self._config.timeout + 60)
+        read = _QUIET_STREAM_SECONDS if self._config.transport == "sse" else max(300.0, self._config.timeout + 60)
         # Answers of agents are messages too, and their streams end by themselves.
         is_agent = self._config.transport == "a2a"
+
+        async def prepare(request: httpx2.Request) -> None:
+            await ask_plainly(request)
+            # The requests for tokens, which the SDK makes, have no time-out of their own.
+            request.extensions.setdefault("timeout", httpx2.Timeout(_SIGN_IN_SECONDS).as_dict())
+            if _is_message(request) and (identity := REQUEST_ID.get()):
+                request.headers["X-Request-Id"] = identity
+
         accept = {"Accept": "application/json, text/event-stream"} if is_agent else {}
         return _Client(
             None if is_agent else self._unanswered.add,
             headers={**accept, **self._config.headers, **self._config.listing_headers},
-            timeout=httpx2.Timeout(_CONNECT, read=read),
+            timeout=httpx2.Timeout(_CONNECT_SECONDS, read=read),
             verify=verify,
             auth=self._auth(),
-            event_hooks={"request": [send_trace, _prepare], "response": [self._on_response]},
+            event_hooks={"request": [send_trace, prepare], "response": [self._on_response]},
         )
 
     def refusal(self, request: httpx2.Request) -> httpx2.Response:
@@ -146,7 +150,7 @@ class HttpTransport(Transport):
     async def _on_response(self, response: httpx2.Response) -> None:
         """Bound an answer, and note its status."""
         if not response.is_success or not _is_message(response.request):
-            bound(response, SMALL, _SIGN_IN)
+            bound(response, SMALL, _SIGN_IN_SECONDS)
         else:
             # Of a stream, the SDK of MCP bounds each event; a long call is ended by its own time-out.
             is_free = self._config.transport != "a2a" and _is_stream(response)
@@ -157,7 +161,8 @@ class HttpTransport(Transport):
         if response.status_code >= HTTPStatus.BAD_REQUEST and not is_fine:
             self._status = response.status_code
             is_plain = response.headers.get("content-type", "text/plain").startswith("text/plain")
-            self._said = one_line((await response.aread()).decode(errors="replace"), _SAID) if is_plain else ""
+            text = (await response.aread()).decode(errors="replace") if is_plain else ""
+            self._said = one_line(text, _SAID_CHARACTERS)
             self.retry_after = _seconds(response.headers.get("retry-after", ""))
             # Without a session, 404 is an error of the call: a method that there is not.
             in_session = "mcp-session-id" in response.request.headers
@@ -177,14 +182,6 @@ def _seconds(retry_after: str) -> float:
     except (TypeError, ValueError):
         return 0.0
     return max(0.0, min(until.total_seconds(), _LONGEST_PAUSE))
-
-
-async def _prepare(request: httpx2.Request) -> None:
-    await ask_plainly(request)
-    # The requests for tokens, which the SDK makes, have no time-out of their own.
-    request.extensions.setdefault("timeout", httpx2.Timeout(_SIGN_IN).as_dict())
-    if _is_message(request) and (identity := REQUEST_ID.get()):
-        request.headers["X-Request-Id"] = identity
 
 
 def _is_message(request: httpx2.Request) -> bool:
@@ -244,10 +241,8 @@ class _Ending(httpx2.AsyncByteStream):
 
 _ENDED: Final = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 """What reading and writing raise when the other end of a pipe, or ours, is closed."""
-_POLL: Final = 0.01
-"""Seconds between two looks whether a process has ended."""
-_LINE: Final = 500
-"""Characters of a line that are kept."""
+_POLL_SECONDS: Final = 0.01
+_LINE_CHARACTERS: Final = 500
 _BURST: Final = 50
 """Lines that are logged in ten seconds; of the others, only how many there were."""
 _INVALID_SHOWN: Final = 3
@@ -283,7 +278,7 @@ class StderrLog:
             async for chunk in stderr:
                 *lines, rest = (rest + chunk).split(b"\n")
                 # A line without an end is kept only as far as it would be shown.
-                rest = rest[: 4 * _LINE]
+                rest = rest[: 4 * _LINE_CHARACTERS]
                 for line in lines:
                     self._write(shortened(line))
         self._write(shortened(rest))
@@ -315,7 +310,7 @@ class StderrLog:
 
 def shortened(line: bytes) -> str:
     """A line as it can be shown: without secrets and control characters, and cut where it is too long."""
-    return cleaned(hide(line.decode(errors="replace")[: 4 * _LINE].strip()), _LINE)
+    return cleaned(hide(line.decode(errors="replace")[: 4 * _LINE_CHARACTERS].strip()), _LINE_CHARACTERS)
 
 
 class StdioTransport(Transport):
@@ -442,7 +437,7 @@ async def _wait_for_exit(process: Process, seconds: float) -> None:
     # Not `wait`: it waits for the pipes too, which a child of the server may hold.
     with anyio.move_on_after(seconds):
         while process.returncode is None:  # noqa: ASYNC110 - nothing tells of the exit alone
-            await anyio.sleep(_POLL)
+            await anyio.sleep(_POLL_SECONDS)
 
 
 async def _close(stream: AsyncResource | None) -> None:

@@ -42,59 +42,34 @@ class _Kind:
     """Patterns of the tools of a gateway; None: the same as `include`."""
 
 
-@dataclass(frozen=True)
-class _Role:
-    description: str
-    kinds: tuple[_Kind, ...]
-
-
-_ROLES: Final[dict[str, _Role]] = {
-    CoreToolGroups.WEB: _Role(
+_WIKIPEDIA: Final = ("search_wikipedia", "get_article", "get_summary", "get_related_topics")
+_MAPS: Final = ("maps_*", "*geocode*", "*place*", "*direction*", "*route*", "*distance*", "*elevation*")
+_ROLES: Final[Mapping[str, tuple[str, list[_Kind]]]] = {
+    CoreToolGroups.WEB: (
         CoreToolGroups.WEB_DESCRIPTION,
-        (
+        [
             # A limit on the rate of local search would stop the other searches too.
             _Kind(("brave",), ("brave_*",), ("brave_local_search", "brave_place_search")),
             _Kind(("fetch",), ("fetch*", "*_fetch")),
-            _Kind(
-                ("wikipedia",),
-                ("search_wikipedia", "get_article", "get_summary", "get_related_topics", "wikipedia_*", "wiki_*"),
-                ("*connectivity*",),
-                ("search_wikipedia", "get_article", "get_summary", "get_related_topics"),
-            ),
+            _Kind(("wikipedia",), (*_WIKIPEDIA, "wikipedia_*", "wiki_*"), ("*connectivity*",), _WIKIPEDIA),
             _Kind(("tavily",), ("tavily*search", "tavily*extract")),
             _Kind(("duckduckgo",), ("*search*", "fetch_content"), (), ("duckduckgo*", "fetch_content")),
             _Kind(("exa",), ("web_search_exa", "crawling_exa", "*_exa")),
             _Kind(("searxng",), ("*search*", "*url_read*"), (), ("searxng*",)),
-        ),
+        ],
     ),
-    CoreToolGroups.MAPS: _Role(
-        CoreToolGroups.MAPS_DESCRIPTION,
-        (
-            _Kind(
-                ("maps",),
-                ("maps_*", "*geocode*", "*place*", "*direction*", "*route*", "*distance*", "*elevation*"),
-                (),
-                ("maps_*",),
-            ),
-        ),
-    ),
-    CoreToolGroups.BROWSER_AUTOMATION: _Role(
+    CoreToolGroups.MAPS: (CoreToolGroups.MAPS_DESCRIPTION, [_Kind(("maps",), _MAPS, (), ("maps_*",))]),
+    CoreToolGroups.BROWSER_AUTOMATION: (
         CoreToolGroups.BROWSER_AUTOMATION_DESCRIPTION,
-        (
+        [
             _Kind(("playwright",), ("browser_*", "playwright_*"), ("browser_install",)),
             _Kind(("puppeteer",), ("puppeteer_*",)),
-        ),
+        ],
     ),
-    CoreToolGroups.GITHUB: _Role(
+    CoreToolGroups.GITHUB: (
         CoreToolGroups.GITHUB_DESCRIPTION,
-        (
-            _Kind(
-                ("github",),
-                ("*issue*", "*pull_request*"),
-                # Merging and deleting cannot be undone; assigning an agent starts other work.
-                ("merge_*", "delete_*", "*copilot*"),
-            ),
-        ),
+        # Merging and deleting cannot be undone; assigning an agent starts other work.
+        [_Kind(("github",), ("*issue*", "*pull_request*"), ("merge_*", "delete_*", "*copilot*"))],
     ),
 }
 
@@ -124,16 +99,14 @@ def core_groups(config: McpConfig) -> dict[str, GroupConfig]:
     """
     servers = config.servers.values()
     enabled, disabled = [[each for each in servers if each.disabled is off] for off in (False, True)]
-    wanted = {role: known for role, known in _ROLES.items() if role not in config.groups}
-    found = {role: _group(role, known, enabled) for role, known in wanted.items()}
-    of_disabled = {role: _group(role, wanted[role], disabled) for role, group in found.items() if not group.servers}
+    found = {role: _core_group(role, enabled) for role in _ROLES if role not in config.groups}
+    of_disabled = {role: _core_group(role, disabled) for role, group in found.items() if not group.servers}
     return {role: group for role, group in (found | of_disabled).items() if group.servers}
 
 
-def _group(role: str, known: _Role, servers: list[ServerConfig]) -> GroupConfig:
-    group = GroupConfig(
-        role, (), known.description, permissions=frozenset({Permission.INTERNET_ACCESS}), provider="core"
-    )
+def _core_group(role: str, servers: list[ServerConfig]) -> GroupConfig:
+    description, kinds = _ROLES[role]
+    group = GroupConfig(role, (), description, permissions=frozenset({Permission.INTERNET_ACCESS}), provider="core")
     for server in servers:
         names = [server.name]
         if server.transport == "stdio":
@@ -146,7 +119,7 @@ def _group(role: str, known: _Role, servers: list[ServerConfig]) -> GroupConfig:
             names += [parts.hostname or "", parts.path]
         words = tuple(tuple(re.findall(r"[a-z0-9]+", each.lower())) for each in names)
         is_gateway = any(_contains(words, each) for each in _GATEWAYS)
-        for kind in known.kinds:
+        for kind in kinds:
             if is_gateway or any(_contains(words, (word,)) for word in kind.words):
                 include = kind.include if kind.in_gateway is None or not is_gateway else kind.in_gateway
                 group = replace(
@@ -166,8 +139,7 @@ def _contains(names: tuple[tuple[str, ...], ...], words: tuple[str, ...]) -> boo
 
 _LONGEST: Final = 64
 """Characters of a name of a tool that every model takes."""
-_HASH: Final = 8
-"""Characters of the hash at the end of a longer name."""
+_HASH_CHARACTERS: Final = 8
 _NOT_PORTABLE: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -366,7 +338,7 @@ def final_name(name: str, naming: NamingConfig) -> str:
     whole = _NOT_PORTABLE.sub("_", f"{naming.prefix}{chosen}{naming.suffix}")
     if len(whole) <= _LONGEST:
         return whole
-    return f"{whole[: _LONGEST - _HASH - 1]}_{hashlib.sha256(whole.encode()).hexdigest()[:_HASH]}"
+    return f"{whole[: _LONGEST - _HASH_CHARACTERS - 1]}_{hashlib.sha256(whole.encode()).hexdigest()[:_HASH_CHARACTERS]}"
 
 
 def _selects(include: Sequence[str], exclude: Sequence[str], server: str, name: str) -> bool:

@@ -183,8 +183,7 @@ _NO_BACK_CHANNEL: Final = re.compile(
     "server-initiated requests|cannot be sent while serving a request|server.to.client requests are not", re.IGNORECASE
 )
 """What the SDKs and FastMCP say if a tool asks the client during a call, as the newest revision does not let it."""
-_MOST_OF_ERROR: Final = 2_000
-"""Characters of an error that a model reads: the words in it are the server's."""
+_ERROR_CHARACTERS: Final = 2_000
 
 
 class ToolClient:
@@ -224,7 +223,7 @@ class ToolClient:
             return await self._with_sign_in(called)
         except (ConnectionLost, SignInNeeded, ToolError) as error:
             self.failures += 1
-            raise ToolError(cleaned(hide(f"{request.shown}: {error}"), _MOST_OF_ERROR)) from None
+            raise ToolError(cleaned(hide(f"{request.shown}: {error}"), _ERROR_CHARACTERS)) from None
 
     async def connect(self) -> None:
         """Wait until the server is connected; the person behind the call signs in if that is what it wants.
@@ -472,10 +471,11 @@ class UpstreamServer:
         """Answer a call of the reader. Raises `ToolError`."""
         match request.arguments.get("uri"):
             case None | "":
-                listed = [(each.uri, each) for each in self.listing.resources]
-                listed += [(each.uri_template, each) for each in self.listing.templates]
+                resources = ((each.uri, each) for each in self.listing.resources)
+                templates = ((each.uri_template, each) for each in self.listing.templates)
                 lines = (
-                    f"- {uri}: {each.title or each.name}. {each.description or ''}".split() for uri, each in listed
+                    f"- {uri}: {each.title or each.name}. {each.description or ''}".split()
+                    for uri, each in (*resources, *templates)
                 )
                 return ToolResult.of_text(
                     "\n".join(map(" ".join, lines)) or "It lists no resources; links in results may have some."
@@ -534,7 +534,7 @@ class UpstreamServer:
                 self._set_state(ServerState.SIGN_IN if needs_sign_in else ServerState.DOWN)
         finally:
             self._connection = None
-        return monotonic() - up_since if up_since and not connection.flooded else 0.0
+        return monotonic() - up_since if up_since and not connection.flood else 0.0
 
     async def _watch(self, connection: Connection) -> None:
         """Watch a connection until it is lost: list the tools again when they changed, ping it when it is quiet."""
