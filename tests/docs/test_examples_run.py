@@ -31,7 +31,7 @@ def test_the_python_of_a_document_runs_from_top_to_bottom(document: str, tmp_pat
 
 
 def run(text: str, folder: Path, document: str) -> None:
-    file, printed = folder / f"{Path(document).stem}.py", folder / "printed.txt"
+    file, printed = folder / f"{Path(document).stem}_page.py", folder / "printed.txt"
     file.write_text(text, encoding="utf-8")
     program = FORKS.Process(target=run_as_reader, args=(file, printed))
     program.start()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import anyio
+import anyio.lowlevel
 import pytest
 
 from goalport.agents.domain import RetryPolicy, UserInput, WaitFor, achieves_goal, action, agent
@@ -106,7 +106,7 @@ async def test_terminating_ends_what_the_process_had_started() -> None:
 
             async def leave() -> None:
                 while not context.process.open_questions:
-                    await anyio.sleep(0.01)
+                    await anyio.lowlevel.checkpoint()
                 children.extend(context.process.children)
                 raise TerminateAgent(f"No {user_input.content}.")
 
