@@ -143,14 +143,21 @@ async def test_an_address_that_may_not_be_told_is_refused_and_nothing_begins(
         assert (await client.call("ListTaskPushNotificationConfigs", taskId=task["id"])).get("configs", []) == []
 
 
-async def test_a_task_has_ten_configurations_at_most(tmp_path: Path, binding: str) -> None:
-    async with receiving() as receiver, other_agent(tmp_path, Cook(), **ALLOWED) as other:
+async def test_a_task_has_ten_configurations_at_most_and_an_answer_with_one_more_does_not_count(
+    tmp_path: Path, binding: str
+) -> None:
+    async with receiving() as receiver, other_agent(tmp_path, Pizzeria(), **ALLOWED) as other:
         client = replace(other, binding=binding)
-        task = await client.send("peas")
+        task = await client.send({"size": 30})
         for number in range(10):
             await client.call("CreateTaskPushNotificationConfig", taskId=task["id"], id=str(number), url=receiver.url)
+        more = {"id": "11", "url": receiver.url}
         with pytest.raises(Refused, match="Delete one first"):
-            await client.call("CreateTaskPushNotificationConfig", taskId=task["id"], id="11", url=receiver.url)
+            await client.call("CreateTaskPushNotificationConfig", taskId=task["id"], **more)
+        answer, configuration = message({"name": "ham"}, taskId=task["id"]), {"taskPushNotificationConfig": more}
+        with pytest.raises(Refused, match="Delete one first"):
+            await client.call("SendMessage", message=answer, configuration=configuration)
+        assert state_in(await client.call("GetTask", id=task["id"])) == "input_required"
 
 
 async def test_a_notification_is_signed_by_the_key_of_the_server(tmp_path: Path) -> None:

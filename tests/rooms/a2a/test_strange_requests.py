@@ -86,6 +86,17 @@ async def test_an_error_names_the_fields_as_they_are_in_json_and_says_why(tmp_pa
         assert (await other.http.put("/a2a", json={}, headers=VERSION)).json()["error"]["code"] == -32600
 
 
+async def test_a_method_of_the_new_version_without_its_header_is_told_which(tmp_path: Path) -> None:
+    async with other_agent(tmp_path, Cook()) as other:
+        answers = [
+            await other.http.post("/a2a", json=rpc(), headers={"content-type": "application/json"}),
+            await other.http.post("/a2a/message:send", json={"message": message("peas")}),
+        ]
+        for answer in answers:
+            assert answer.json()["error"]["message"].endswith("Send the header A2A-Version: 1.0.")
+        assert await other.platform.processes.records() == []
+
+
 async def test_what_is_wrong_with_the_http_request_is_its_status(tmp_path: Path) -> None:
     async with other_agent(tmp_path, Cook(), max_body_bytes=10_000) as other:
         for media, words in (("text/plain", "Content-Type"), ("application/grpc", "gRPC is not served here")):

@@ -236,14 +236,17 @@ async def test_an_answer_over_http_that_is_no_task_is_a_refusal(answer: Response
         assert words in result.text
 
 
-async def test_credentials_are_sent_to_no_other_host_than_that_of_the_configuration() -> None:
+async def test_no_card_leads_credentials_or_what_is_sent_to_another_host_in_clear_text() -> None:
     async with agent_served() as (other, elsewhere), agent_served(at=f"{elsewhere}/rpc") as (_, address):
-        async with connected(painter(address, headers={"Authorization": "Bearer s3cret-value"})) as servers:
-            (report,) = servers.all.reports()
-            assert f"it is called at {elsewhere}, which its credentials are not for" in report.last_error
-        async with connected(painter(address)) as servers:
-            assert (await servers.call("echo", "painter", message="hi")).structured is not None
-        assert len(other.sent) == 1
+        secret = {"Authorization": "Bearer s3cret-value"}
+        for config, words in (
+            (painter(address, headers=secret), "which its credentials are not for"),
+            (painter(address), "which is elsewhere and not over https"),
+        ):
+            async with connected(config) as servers:
+                (report,) = servers.all.reports()
+                assert f"it is called at {elsewhere}, {words}" in report.last_error
+        assert not other.sent
 
 
 async def test_an_action_calls_an_agent_and_has_a_typed_result() -> None:

@@ -174,7 +174,11 @@ class AgentConnection(Connection):
         raise ConnectionLost(f"it has no agent card that can be read{moved}")
 
     def _usable(self, card: a2a.AgentCard) -> a2a.AgentCard:
-        """The card with the interfaces that can be used. Credentials are for the host of the configuration alone."""
+        """The card with the interfaces that can be used.
+
+        Credentials are for the host of the configuration alone. Without them another host may be called over TLS, so
+        that no card leads to what answers within a network.
+        """
         offered = [*card.supported_interfaces]
         called = [
             each
@@ -191,11 +195,13 @@ class AgentConnection(Connection):
             raise ConnectionLost(f"its card says that it is called at {place!r}, which is no address over HTTP")
         config = self._config
         is_secret = bool(config.headers or config.caller_headers or config.oauth)
-        own = [each for each in known if not is_secret or _origin(each.url) == _origin(config.url)]
+        here = _origin(config.url)
+        own = [e for e in known if _origin(e.url) == here or (not is_secret and urlsplit(e.url).scheme == "https")]
         if not own:
+            why = "its credentials are not for" if is_secret else "is elsewhere and not over https"
             raise ConnectionLost(
-                f"its card says that it is called at {_origin(known[0].url)}, which its credentials are not for: if "
-                "that is right, make it the `url`"
+                f"its card says that it is called at {_origin(known[0].url)}, which {why}: if that is right, make it "
+                "the `url`"
             )
         del card.supported_interfaces[:]
         card.supported_interfaces.extend(sorted(own, key=lambda each: BINDINGS.index(each.protocol_binding)))

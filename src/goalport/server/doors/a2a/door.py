@@ -211,7 +211,7 @@ class A2aDoor:
                 if b'"code":-32603' in body and json.loads(body).get("error", {}).get("code") == _BUG:
                     # The SDK cannot read it, as a number that is too large. Our own failures were raised above.
                     response.body = body.replace(b'"code":-32603', b'"code":-32602')
-                elif b'"parseError"' in body:
+                elif b'"parseError"' in body or b"is not supported by this handler" in body:
                     response = _with_reason(response, json.loads(body))
                 if request.headers.get("content-type", "").startswith("application/json"):
                     response.headers["content-type"] = "application/json"  # and not application/a2a+json
@@ -239,8 +239,11 @@ async def _check_body(request: Request) -> str:
 
 
 def _with_reason(response: Response, content: dict[str, Any]) -> Response:
-    """A response of the SDK whose error says in words what could not be read, which the SDK hides in its data."""
+    """A response of the SDK whose error says in words what could not be read, or which header is missing."""
     match content:
+        case {"error": {"message": str(told)}} if "Expected version '1.0'" in told:
+            content["error"]["message"] = f"{told} Send the header A2A-Version: 1.0."
+            return JSONResponse(content, response.status_code)
         case {"error": {"message": str(), "data": [{"metadata": {"parseError": str(why)}}, *_]}}:
             content["error"]["message"] += f": {cleaned(hide_known(why)).rstrip('.')}"
             return JSONResponse(content, response.status_code)

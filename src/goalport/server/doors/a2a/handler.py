@@ -40,7 +40,7 @@ from goalport.runtime.chat import A2aMessage, AgentProcessChatbot, Turn
 from goalport.runtime.platform.runs import IdempotentCall, Watch, end_for_caller, process_of
 from goalport.runtime.process import AgentProcess, Follower, Heartbeat, ProcessStatus, Question, Rested, Waiting
 from goalport.server.doors.a2a.messages import Said
-from goalport.server.doors.a2a.notifications import Config, Notice, Notifications
+from goalport.server.doors.a2a.notifications import Config, Notice, Notifications, check_number
 from goalport.server.doors.a2a.skills import Offers
 from goalport.server.doors.a2a.tasks import CANCELLED, TaskView, Update, has_ended, timestamp
 from goalport.server.publish.calls import Call, logged, unavailable_words
@@ -48,6 +48,7 @@ from goalport.server.publish.goal_tools import CallPolicy, GoalTool
 from goalport.server.publish.limits import LimitReached
 from goalport.server.publish.publisher import (
     Task,
+    answer_in_session,
     answer_question,
     counted_turn,
     end_of_turn,
@@ -181,8 +182,9 @@ class _Messages:
             if session is None:
                 await answer_question(self._publisher, work.caller, question, response, declined=declined)
             else:
-                turn = await session.answer(question.id, response, declined=declined)
-                self._publisher.audit_trail.answered(work.caller, question, response, declined=bool(declined))
+                turn = await answer_in_session(
+                    self._publisher, work.caller, session, question, response, declined=declined
+                )
             repeated.begun = task
         return Begun(task, turn)
 
@@ -415,8 +417,11 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
         configuration = params.configuration
         if not configuration.HasField("task_push_notification_config"):
             return await self._messages.received(work, params, follower)
-        config = _config_of(configuration.task_push_notification_config, work)
+        config, task_id = _config_of(configuration.task_push_notification_config, work), params.message.task_id
         await self._notifications.check(config)
+        if task_id:
+            known = await self._notifications.of(await self._messages.own(work, task_id))
+            check_number({*known, config.get("id") or task_id})
         begun = await self._messages.received(work, params, follower)
         await self._notifications.keep(begun.task, config)
         return begun

@@ -10,7 +10,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -174,8 +174,7 @@ class Notifications:
 
         def with_it(document: _Document | None) -> _Document:
             configs = {**(document or {}).get("configs", {}), config["id"]: entry}
-            if len(configs) > _MOST:
-                raise BadInput(f"Task {task.id} has {_MOST} configurations, as many as it may. Delete one first.")
+            check_number(configs)
             return {"lease": 0, **(document or {}), "configs": configs}
 
         await self._change(key, with_it)
@@ -317,6 +316,12 @@ class Notifications:
             why = _why(error)
             _log.warning("A notification of process %s is given up after %d tries: %s", _root(key), failures, why)
         return {**entry, "told": notice.mark, **_UNTRIED}
+
+
+def check_number(configs: Collection[str]) -> None:
+    """Raise `BadInput` for more configurations of a task than it may have, given their ids."""
+    if len(configs) > _MOST:
+        raise BadInput(f"The task has {_MOST} configurations, as many as it may. Delete one first.")
 
 
 def _key(task: Task) -> str:
