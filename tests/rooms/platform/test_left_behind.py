@@ -96,6 +96,28 @@ async def test_what_one_program_cannot_run_another_one_takes_at_once(
     assert caplog.text.count("cannot go on here") == 1
 
 
+class BusyStore(SqliteProcessStore):
+    """One whose machine is busy when its program says that it lives."""
+
+    async def heartbeat(self, seconds: float, /) -> None:
+        await anyio.sleep(0.1)
+        await super().heartbeat(seconds)
+
+
+async def test_what_a_program_begins_at_once_is_not_left_behind(tmp_path: Path) -> None:
+    file = tmp_path / "processes.db"
+    async with (
+        BusyStore(file) as store,
+        SqliteProcessStore(file) as other,
+        AgentPlatform([Mint()], store=store) as platform,
+    ):
+        process = platform.start("Mint", UserInput("gold"))
+        with anyio.fail_after(60):
+            while await other.find(process.id) is None:
+                await anyio.sleep(0.01)
+        assert not await other.due(10)
+
+
 async def test_what_could_not_go_on_is_tried_again_when_the_workspace_is_loaded_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

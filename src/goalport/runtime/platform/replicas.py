@@ -57,6 +57,7 @@ class Replicas:
         self._repository, self._store = repository, repository.store
         self._go_on, self._handle = go_on, handle
         self._seconds = lease_seconds
+        repository.announce = self._announce if repository.store.durable else None
         self._task: asyncio.Task[None] | None = None
         self._looked = asyncio.Event()
         """Set after each look at the store, and then replaced."""
@@ -125,12 +126,16 @@ class Replicas:
             case _:
                 return True
 
+    async def _announce(self) -> None:
+        await self._store.heartbeat(self._seconds)
+        self._repository.announce = None
+
     async def _live(self) -> None:
         last_heartbeat = -self._seconds
         while True:
             try:
                 if time.monotonic() - last_heartbeat >= self._seconds / 3:
-                    await self._store.heartbeat(self._seconds)
+                    await self._announce()
                     await self._repository.check_leases()
                     if self.takes_over:  # families whose leases this program has, and does not know for some time
                         before, self._orphans = self._orphans, await self._repository.orphans()

@@ -65,6 +65,8 @@ class AgentProcessRepository:
         self._perhaps_stored: WeakSet[AgentProcess] = WeakSet()
         """The roots that were written for the first time, and of which it is not known whether that was committed."""
         self._leases: dict[str, Lease] = {}
+        self.announce: Callable[[], Awaitable[None]] | None = None
+        """Makes this program known to others, which take over what no living program runs; None: it is known."""
         """The leases of this program, by the id of the root."""
         self._unsaved = UnsavedFamilies(store)
         self.events = EventLogs(store, self.has)
@@ -134,6 +136,8 @@ class AgentProcessRepository:
         async with self._lock(root):
             if root.id in self._leases or not self.is_stored(root):
                 return True
+            if self.announce is not None:
+                await self.announce()
             try:
                 lease = await self.store.claim(root.id)
             except LeaseHeld:
@@ -285,6 +289,8 @@ class AgentProcessRepository:
         """Save records of a family under the lease of this program."""
         lease, events = self._leases.get(root.id) or Lease(root.id), self.events.unstored(root)
         wake_at = _due_at(root.family) if release else _DUE_NOW
+        if self.announce is not None and not release:
+            await self.announce()
         try:
             new = await self.store.save([*changes.values()], lease, wake_at=wake_at, release=release, events=events)
         except LeaseLost:
