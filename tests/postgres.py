@@ -33,7 +33,7 @@ __all__ = [
 _MISSING: Final = "PostgreSQL for the tests is not there: run `pip install --require-hashes -r requirements-dev.lock`"
 _NOBODY: Final = 65534
 _PLENTY: Final = 8_000_000_000
-"""Bytes; the databases of a whole run of the tests take 2 to 3 GB."""
+"""Bytes: each worker keeps some hundred databases until it ends."""
 _SETTINGS: Final = {
     "autovacuum": "off",
     "fsync": "off",  # Tests end programs and not the machine, so nothing has to wait for a disk.

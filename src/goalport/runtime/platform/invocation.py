@@ -111,7 +111,6 @@ class _ScopedInvocation(AgentInvocation[T]):
     planner: ClassVar[PlannerType]
     scope: tuple[object, ...] = ()
     name: str = "Platform"
-    goal_description: str = ""
 
     def with_scope(self, *declared: object) -> Self:
         """The same invocation, with the actions of these only: instances of marked classes, agents, or their names.
@@ -123,10 +122,6 @@ class _ScopedInvocation(AgentInvocation[T]):
     def named(self, name: str) -> Self:
         """The same invocation, with this name for the agent that it assembles."""
         return replace(self, name=name)
-
-    def with_goal_description(self, description: str) -> Self:
-        """The same invocation, with this description of its goal in place of the declared one."""
-        return replace(self, goal_description=description)
 
     def _chosen(self) -> tuple[Agent, list[str], ProcessOptions | None]:
         agents = self.platform.agents
@@ -144,19 +139,17 @@ class _ScopedInvocation(AgentInvocation[T]):
             raise GoalportError(
                 f"No action in the scope gives {type_name(self.kind)}. They give: {gives or 'nothing'}."
             )
-        described = self.goal_description
-        kept = tuple(replace(each, description=described) if described else each for each in goals)
         assembled = replace(
             together,
             name=self.name,
-            description=described or kept[0].description,
-            goals=kept,
+            description=goals[0].description,
+            goals=tuple(goals),
             opaque=True,
             component=False,
             source="",
             planner=self.planner,
         )
-        return assembled, [each.name for each in kept], self.options and self.options.with_(planner=None)
+        return assembled, [each.name for each in goals], self.options and self.options.with_(planner=None)
 
 
 @dataclass(frozen=True)
@@ -176,7 +169,7 @@ class SupervisorInvocation(_ScopedInvocation[T]):
 
     def returning(self, kind: type[R]) -> "SupervisorInvocation[R]":
         """The same invocation, for a result of this type."""
-        return SupervisorInvocation(self.platform, kind, self.options, self.scope, self.name, self.goal_description)
+        return SupervisorInvocation(self.platform, kind, self.options, self.scope, self.name)
 
     def with_llm(self, llm: LlmOptions) -> Self:
         """The same invocation, with this model as the one that chooses."""
@@ -199,4 +192,4 @@ class UtilityInvocation(_ScopedInvocation[T]):
 
     def returning(self, kind: type[R]) -> "UtilityInvocation[R]":
         """The same invocation, for a result of this type."""
-        return UtilityInvocation(self.platform, kind, self.options, self.scope, self.name, self.goal_description)
+        return UtilityInvocation(self.platform, kind, self.options, self.scope, self.name)
