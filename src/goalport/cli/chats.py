@@ -113,8 +113,8 @@ class ChatsHere:
     async def open(self, conversation_id: str, chatbot: str) -> "DialogueHere":
         """Go on with a conversation. Raises `UnknownName`. A server has to be told which chatbot it is with."""
         conversation = await self.conversations.get(conversation_id, READER)
-        found = self._loaded.platform.chatbots.named(conversation.chatbot)
-        session = await found.find_session(conversation_id, conversation.caller)
+        found = self._loaded.platform.chatbots.named(conversation.record.chatbot)
+        session = await found.find_session(conversation_id, conversation.record.caller)
         assert session is not None
         return DialogueHere(self._loaded, session)
 

@@ -6,7 +6,7 @@ real. User guide, section 3.26.1.
 
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
@@ -70,7 +70,7 @@ class FakeEngine:
         self.llm_invocations: list[LlmInvocation] = []
         """The requests, the newest last."""
         self._responses = deque(responses)
-        self._templates = templates or Templates()
+        self.templates = templates or Templates()
 
     @property
     def ai(self) -> Ai:
@@ -130,15 +130,10 @@ class FakeEngine:
             raise AssertionError(f"Expected {len(texts)} vectors to answer {asked}, but {len(vectors)} are next.")
         return vectors
 
-    def render(self, template: str, variables: Mapping[str, object], /) -> str:
-        """Render a template to text. Raises `UnknownName` and `TemplateError`."""
-        return self._templates.render(template, variables)
-
     def subagent(self, agent: object, /) -> Tool:
         """The tool that runs an agent. Raises `DeclarationError` for one that is not clear."""
         return agent_tool(agent)
 
-    @property
     def references(self) -> NamedReferences:
         """A stand-in for every reference and contributor that is named."""
         return _AnyReferences()

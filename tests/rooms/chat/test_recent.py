@@ -5,7 +5,6 @@ import gc
 from goalport import AgentPlatform
 from goalport.base.caller import Caller
 from goalport.models.llm import UserMessage
-from goalport.runtime.chat.conversations import RecentProcesses
 from tests.rooms.chat.talkers import Careful, Parrot
 
 ANNA = Caller("anna")
@@ -31,9 +30,9 @@ async def test_an_idle_session_keeps_no_process_and_goes_on_all_the_same() -> No
 async def test_of_long_conversations_fewer_stay_in_memory() -> None:
     async with AgentPlatform([Parrot]) as platform:
         first, second, third = (platform.create_agent_process("Parrot") for _ in range(3))
-        recent = RecentProcesses()
+        conversations = platform.conversations
         for process, messages in ((first, 4_000), (second, 4_000), (first, 4_001), (third, 4_000)):
-            recent.keep(process, messages)
-        assert list(recent.kept) == [first.id, third.id]
-        recent.keep(second, 20_000)
-        assert list(recent.kept) == [second.id]
+            conversations.keep(process, messages)
+        assert list(conversations.recent) == [first.id, third.id]
+        conversations.keep(second, 20_000)
+        assert list(conversations.recent) == [second.id]

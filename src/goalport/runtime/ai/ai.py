@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iter
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import Annotated, Any, Generic, NoReturn, ParamSpec, Self, TypeVar, cast, overload
+from typing import Annotated, Any, Final, Generic, NoReturn, ParamSpec, Self, TypeVar, cast, overload
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypeForm
@@ -22,21 +22,20 @@ from goalport.models.llm import (
     LlmOptions,
     Message,
     ModelReply,
+    SystemMessage,
     TextDelta,
     ThinkingDelta,
+    ToolReply,
     UserMessage,
 )
 from goalport.models.prompts import Example, PromptContributor
 from goalport.runtime.ai.engine import (
     Engine,
     Interaction,
-    Pieces,
     Request,
     StreamedObject,
     WithInteraction,
     checked,
-    checked_messages,
-    prompt_text,
     tool_context,
 )
 from goalport.runtime.ai.guards import Guard
@@ -46,6 +45,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 Prompt = str | Mapping[str, object]
 """A prompt, or the variables of the template that makes it."""
+_MESSAGES: Final = (SystemMessage, UserMessage, AssistantMessage, ToolReply)
 
 
 def to_be_awaited(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
@@ -104,14 +104,45 @@ class Determination(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Creation(Generic[T]):
+class _Asking:
+    """What makes requests for an engine."""
+
+    engine: Engine = field(repr=False)
+    interaction: Interaction
+    """The settings of every request."""
+
+    def _text(self, prompt: Prompt) -> str:
+        """The prompt itself, or the text of the template for these variables.
+
+        Raises `TypeError` for a text where variables are expected, and the other way round.
+        """
+        template = self.interaction.template
+        if isinstance(prompt, str) and not template:
+            return prompt
+        if isinstance(prompt, Mapping) and template:
+            return self.engine.templates.render(template, prompt)
+        wanted = "the template's variables, as a mapping" if template else "a prompt; `with_template` names a template"
+        raise TypeError(f"Expected {wanted}, but came {prompt!r}.")
+
+    def _said(self, prompt: Prompt) -> tuple[UserMessage]:
+        return (UserMessage(self._text(prompt)),)
+
+    def _request(self, verb: str, messages: Iterable[Message], **more: Any) -> Request:
+        """A request with messages, which may be none when images go with them. Raises `TypeError` for anything else."""
+        said = tuple(cast("Iterable[Any]", messages))
+        if not all(isinstance(each, _MESSAGES) for each in said):
+            raise TypeError(f"Expected messages, like UserMessage('…'), but came {messages!r}.")
+        more.setdefault("interaction", self.interaction)
+        return Request(messages=said, verb=verb, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class Creation(_Asking, Generic[T]):
     """One object, made step by step: with examples, of some fields only, from messages or a template. Immutable.
 
     `await ai.creating(Story).with_example("A short one", Story("Once …")).from_prompt("A story about a fox")`.
     """
 
-    engine: Engine = field(repr=False)
-    interaction: Interaction
     kind: TypeForm[T]
     """The type of the object."""
     examples: tuple[tuple[str, T], ...] = ()
@@ -148,26 +179,20 @@ class Creation(Generic[T]):
 
         Raises `UnknownName` and `TemplateError` besides what `Ai.create_object` raises.
         """
-        return await self.from_prompt(self.engine.render(name, variables))
+        return await self.from_prompt(self.engine.templates.render(name, variables))
 
     @to_be_awaited
     async def from_messages(self, messages: Iterable[Message]) -> T:
         """Make the object from a conversation, the newest message last. Raises what `Ai.create_object` raises."""
         kind = cast("Any", self.kind)
         shown = (Example.of(description, kind, value, self.properties) for description, value in self.examples)
-        contributors = (*self.interaction.contributors, *shown)
-        request = Request(
-            interaction=replace(self.interaction, contributors=contributors, template=""),
-            messages=checked_messages(messages),
-            output=self.kind,
-            properties=self.properties,
-            verb="creating",
-        )
-        return cast("T", await self.engine.run(request))
+        interaction = replace(self.interaction, contributors=(*self.interaction.contributors, *shown))
+        more = {"interaction": interaction, "output": self.kind, "properties": self.properties}
+        return cast("T", await self.engine.run(self._request("creating", messages, **more)))
 
 
 @dataclass(frozen=True, slots=True)
-class Streaming:
+class Streaming(_Asking):
     """Text and objects while a model writes them.
 
     `async for month in ai.streaming().objects("The two hottest months in Florida", Month): …`. Where the `Ai` has a
@@ -175,12 +200,9 @@ class Streaming:
     one, or its `aclose`, ends the request to the model at once.
     """
 
-    engine: Engine = field(repr=False)
-    interaction: Interaction
-
     async def text(self, prompt: Prompt) -> AsyncGenerator[str]:
         """The model's text, piece by piece. Raises what `Ai.generate_text` raises."""
-        async with aclosing(self._pieces(prompt, None)) as pieces:
+        async with aclosing(self.engine.stream(self._request("streaming", self._said(prompt)))) as pieces:
             async for piece in pieces:
                 if isinstance(piece, TextDelta):
                     yield piece.text
@@ -190,8 +212,7 @@ class Streaming:
 
         Raises what `Ai.respond` raises.
         """
-        request = Request(interaction=self.interaction, messages=checked_messages(messages), verb="streaming")
-        async with aclosing(self.engine.stream(request)) as pieces:
+        async with aclosing(self.engine.stream(self._request("streaming", messages))) as pieces:
             async for piece in pieces:
                 if not isinstance(piece, StreamedObject):
                     yield piece
@@ -200,8 +221,8 @@ class Streaming:
         self, messages: Iterable[Message], system_prompt: Prompt, /
     ) -> AsyncGenerator[TextDelta | ThinkingDelta]:
         """As `respond`, with a system prompt: its text, or the variables of the template for it."""
-        prompt = prompt_text(self.engine, self.interaction, system_prompt)
-        return Streaming(self.engine, replace(self.interaction, system_prompt=prompt)).respond(messages)
+        interaction = replace(self.interaction, system_prompt=self._text(system_prompt))
+        return Streaming(self.engine, interaction).respond(messages)
 
     async def objects(self, prompt: Prompt, kind: TypeForm[T]) -> AsyncGenerator[T]:
         """One object after another, each as soon as it is whole and valid.
@@ -217,29 +238,21 @@ class Streaming:
         self, prompt: Prompt, kind: TypeForm[T]
     ) -> AsyncGenerator[StreamedObject[T] | ThinkingDelta]:
         """As `objects`, with the thoughts that the model shows between them."""
-        async with aclosing(self._pieces(prompt, kind)) as pieces:
+        async with aclosing(self.engine.stream(self._request("streaming", self._said(prompt), output=kind))) as pieces:
             async for piece in pieces:
                 if not isinstance(piece, TextDelta):
                     yield cast("StreamedObject[T] | ThinkingDelta", piece)
 
-    def _pieces(self, prompt: Prompt, kind: object) -> Pieces:
-        text = prompt_text(self.engine, self.interaction, prompt)
-        interaction = replace(self.interaction, template="")
-        messages = (UserMessage(text),)
-        return self.engine.stream(Request(interaction=interaction, messages=messages, output=kind, verb="streaming"))
-
 
 @dataclass(frozen=True, slots=True)
-class Ai(WithInteraction):
+class Ai(_Asking, WithInteraction):
     """Asks models: `await ai.with_llm(role="best").create_object("Make up a story", Story)`.
 
     The `with_*` methods raise `TypeError` for an argument of a wrong type, where the mistake is written, and
     `DeclarationError` for an object without tools where tools are expected.
     """
 
-    engine: Engine = field(repr=False)
     interaction: Interaction = field(default_factory=Interaction)
-    """The settings of every call."""
 
     @classmethod
     def __goalport_current__(cls) -> "Ai":
@@ -248,9 +261,6 @@ class Ai(WithInteraction):
         if engine is None:
             raise GoalportError("Expected to be called by a model or in an action, but no model can be asked here.")
         return Ai(engine())
-
-    def _with(self, change: Callable[[Interaction], Interaction]) -> Self:
-        return replace(self, interaction=change(self.interaction))
 
     def with_default_llm(self) -> Self:
         """Ask the default model of the settings."""
@@ -300,7 +310,7 @@ class Ai(WithInteraction):
         A text is the name of a reference in the workspace's `references.yml`. Raises `UnknownName` for another one. A
         reference that is given twice is used once.
         """
-        named = self.engine.references.reference
+        named = self.engine.references().reference
         found = tuple(named(each) if isinstance(each, str) else each for each in references)
         added = checked(found, LlmReference, "references, like Reference(name, description, text)")
         once = {id(each): each for each in (*self.interaction.references, *added)}
@@ -310,7 +320,7 @@ class Ai(WithInteraction):
 
     def with_prompt_contributors(self, *contributors: PromptContributor | str) -> Self:
         """Add to the system prompt what these contribute at each call; a text names a persona of `references.yml`."""
-        named = self.engine.references.contributor
+        named = self.engine.references().contributor
         found = tuple(named(each) if isinstance(each, str) else each for each in contributors)
         return self._plus(
             contributors=checked(found, PromptContributor, "what has a method contribution, like Text('…')")
@@ -376,23 +386,20 @@ class Ai(WithInteraction):
     @to_be_awaited
     async def generate_text(self, prompt: Prompt, /) -> str:
         """The answer to a prompt, or to the template's text for these variables. Raises `ModelError`."""
-        messages = (UserMessage(prompt_text(self.engine, self.interaction, prompt)),)
-        request = Request(interaction=self.interaction, messages=messages, verb="generate_text")
-        return cast("str", await self.engine.run(request))
+        return cast("str", await self.engine.run(self._request("generate_text", self._said(prompt))))
 
     @to_be_awaited
     async def respond(self, messages: Iterable[Message], /) -> AssistantMessage:
         """The model's next message in a conversation; `finish` says why it ended. Raises `ModelError`."""
-        return await self._respond("respond", messages, self.interaction)
+        return await self._respond("respond", messages)
 
     @to_be_awaited
     async def respond_with_system_prompt(
         self, messages: Iterable[Message], system_prompt: Prompt, /
     ) -> AssistantMessage:
         """As `respond`, with a system prompt: its text, or the variables of the template for it."""
-        prompt = prompt_text(self.engine, self.interaction, system_prompt)
-        interaction = replace(self.interaction, system_prompt=prompt)
-        return await self._respond("respond_with_system_prompt", messages, interaction)
+        interaction = replace(self.interaction, system_prompt=self._text(system_prompt))
+        return await self._respond("respond_with_system_prompt", messages, interaction=interaction)
 
     @to_be_awaited
     async def evaluate_condition(self, condition: str, context: str, confidence_threshold: float = 0.8) -> bool:
@@ -406,8 +413,7 @@ class Ai(WithInteraction):
             "Judge whether this condition holds for the context below. Go by the context alone.\n\n"
             f"# Condition\n{condition}\n\n# Context\n{context}"
         )
-        messages, interaction = (UserMessage(prompt),), replace(self.interaction, template="")
-        request = Request(interaction=interaction, messages=messages, output=Determination, verb="evaluate_condition")
+        request = self._request("evaluate_condition", [UserMessage(prompt)], output=Determination)
         found = cast("Determination", await self.engine.run(request))
         return found.result and found.confidence >= confidence_threshold
 
@@ -426,21 +432,16 @@ class Ai(WithInteraction):
 
     async def _create(self, verb: str, first: object, second: object, *, may_decline: bool = False) -> object:
         if isinstance(second, Mapping):
-            prompt, kind = prompt_text(self.engine, self.interaction, cast("Prompt", second)), first
+            prompt, kind = cast("Prompt", second), first
         elif isinstance(first, str) and second is not None:
-            prompt, kind = prompt_text(self.engine, self.interaction, first), second
+            prompt, kind = first, second
         else:
             raise TypeError(
                 f"Expected a prompt and a type, or a type and the template's variables, but came {first!r}."
             )
-        messages = (UserMessage(prompt),)
-        return await self.engine.run(
-            Request(interaction=self.interaction, messages=messages, output=kind, may_decline=may_decline, verb=verb)
-        )
+        return await self.engine.run(self._request(verb, self._said(prompt), output=kind, may_decline=may_decline))
 
-    async def _respond(self, verb: str, messages: Iterable[Message], interaction: Interaction) -> AssistantMessage:
+    async def _respond(self, verb: str, messages: Iterable[Message], **more: Any) -> AssistantMessage:
         replies = list[ModelReply]()
-        said = checked_messages(messages)
-        request = Request(interaction=interaction, messages=said, verb=verb, on_reply=replies.append)
-        text = cast("str", await self.engine.run(request))
-        return AssistantMessage(text, finish=replies[-1].finish if replies else "stop")
+        text = await self.engine.run(self._request(verb, messages, on_reply=replies.append, **more))
+        return AssistantMessage(cast("str", text), finish=replies[-1].finish if replies else "stop")

@@ -6,9 +6,8 @@ tests, and `process` makes an operation for each action. Nothing here asks a mod
 """
 
 import json
-from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from logging import getLogger
@@ -31,14 +30,13 @@ from goalport.models.llm import (
     ToolReply,
     UserMessage,
 )
-from goalport.models.prompts import PromptContributor
+from goalport.models.prompts import PromptContributor, Templates
 from goalport.runtime.ai.guards import Guard
 from goalport.tools import Tool, ToolGroup, ToolResult, tools_of
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Options = ParamSpec("Options")
-_MESSAGES: Final = (SystemMessage, UserMessage, AssistantMessage, ToolReply)
 _log = getLogger(__name__)
 
 
@@ -147,32 +145,18 @@ class Engine(Protocol):
         """One vector for each text, by the interaction's embedding service."""
         ...
 
-    def render(self, template: str, variables: Mapping[str, object], /) -> str:
-        """The text of a template; `Ai` renders the prompt before it makes a request."""
-        ...
-
     def subagent(self, agent: object, /) -> Tool:
         """The tool by which a model runs an agent."""
         ...
 
-    @property
     def references(self) -> NamedReferences:
-        """The references and contributors that are there by name."""
+        """The references and contributors that are there by name now."""
         ...
 
-
-def prompt_text(engine: Engine, interaction: Interaction, prompt: str | Mapping[str, object]) -> str:
-    """The prompt itself, or the text of the interaction's template for these variables.
-
-    Raises `TypeError` for a text where variables are expected, and the other way round.
-    """
-    template = interaction.template
-    if isinstance(prompt, str) and not template:
-        return prompt
-    if isinstance(prompt, Mapping) and template:
-        return engine.render(template, prompt)
-    wanted = "the template's variables, as a mapping" if template else "a prompt; `with_template` names a template"
-    raise TypeError(f"Expected {wanted}, but came {prompt!r}.")
+    @property
+    def templates(self) -> Templates:
+        """The templates of prompts; `Ai` renders a prompt before it makes a request."""
+        ...
 
 
 class _BoundWithLlm(Protocol[Options, T_co]):
@@ -208,30 +192,20 @@ def checked(values: tuple[T, ...], kind: type[object] | tuple[type[object], ...]
     return values
 
 
-def checked_messages(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """The messages, which may be none when images go with them. Raises `TypeError` for anything else."""
-    values = tuple(cast("Iterable[Any]", messages))
-    if not all(isinstance(value, _MESSAGES) for value in values):
-        raise TypeError(f"Expected messages, like UserMessage('…'), but came {messages!r}.")
-    return values
-
-
-class WithInteraction(ABC):
+class WithInteraction:
     """What asks a model with settings, and gives copies of itself with other ones."""
 
     __slots__ = ()
+    interaction: Interaction
 
-    @abstractmethod
-    def _with(self, change: Callable[[Interaction], Interaction]) -> Self:
-        """A copy with the settings that a function makes of those before."""
+    def _changed(self, **changes: Any) -> Self:
+        return replace(cast("Any", self), **changes)
 
     def _but(self, **changes: Any) -> Self:
-        return self._with(lambda before: replace(before, **changes))
+        return self._changed(interaction=replace(self.interaction, **changes))
 
     def _plus(self, **added: Iterable[object]) -> Self:
-        return self._with(
-            lambda old: replace(old, **{name: (*getattr(old, name), *new) for name, new in added.items()})
-        )
+        return self._but(**{name: (*getattr(self.interaction, name), *new) for name, new in added.items()})
 
     @takes_options_of(LlmOptions)
     def with_llm(self, llm: str | LlmOptions | None = None, /, **changes: Any) -> Self:
@@ -244,8 +218,8 @@ class WithInteraction(ABC):
         if not isinstance(cast("object", llm), str | LlmOptions | None):
             raise TypeError(f"Expected a model's name or LlmOptions, but came {llm!r}.")
         named = {"model": llm} if isinstance(llm, str) else {}
-        options = llm if isinstance(llm, LlmOptions) else None
-        return self._with(lambda before: replace(before, llm=(options or before.llm).but(**{**named, **changes})))
+        options = llm if isinstance(llm, LlmOptions) else self.interaction.llm
+        return self._but(llm=options.but(**{**named, **changes}))
 
     def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
         """Offer these tools too. A function is a tool, with or without `@tool`."""
@@ -258,12 +232,8 @@ class WithInteraction(ABC):
         added = checked(groups, (str, ToolGroup), "roles of tool groups, or tool groups, one by one")
         named = [each for each in added if isinstance(each, str)]
         own = [tool for each in added if isinstance(each, ToolGroup) for tool in each.tools]
-
-        def change(before: Interaction) -> Interaction:
-            roles = tuple(dict.fromkeys((*before.tool_groups, *named)))
-            return replace(before, tool_groups=roles, tools=(*before.tools, *own))
-
-        return self._with(change)
+        roles = tuple(dict.fromkeys((*self.interaction.tool_groups, *named)))
+        return self._but(tool_groups=roles, tools=(*self.interaction.tools, *own))
 
     with_tool_group = with_tool_groups
 

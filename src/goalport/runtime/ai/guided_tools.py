@@ -5,9 +5,11 @@ a model or by code, and asks through the engine of whatever called it (`ToolCont
 its spans count towards the same action. Above: `toolbox` offers what unfolds, and `process` says which action that is.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Final, Self, cast
 
 from pydantic_core import to_json
@@ -35,34 +37,104 @@ Selector = Callable[[Mapping[str, Any], Sequence[Tool]], Iterable[Tool]]
 """Chooses tools by the arguments of a call, among all tools behind an unfolding tool."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Fold:
-    """The handler of an unfolding tool: it lists the tools behind it."""
+@dataclass(frozen=True)
+class _BuiltTool(Tool, ABC):
+    """A tool that is built by `with_*` methods and works by its own fields; it has a handler only for layers."""
 
+    input_schema: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
+    handler: Any = None
+
+    @abstractmethod
+    async def _work(self, arguments: Mapping[str, object]) -> ToolResult:
+        """The result of a call where no layers are put around it."""
+
+    async def carry_out(self, arguments: Mapping[str, object]) -> ToolResult:
+        if self.handler is not None:
+            return await super().carry_out(arguments)
+        return await self._work(arguments if self.checks_arguments else self.checked(arguments))
+
+    def _changed(self, **changes: Any) -> Self:
+        if self.handler is not None:
+            kind = type(self).__name__
+            raise DeclarationError(
+                f"{kind} {self.name!r}",
+                expected="to be changed before layers are put around it",
+                came="there is one",
+                fix=f"Write `{kind}(…).with_tools(…)` first, and `with_layer` last.",
+            )
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True)
+class UnfoldingTool(_BuiltTool):
+    """A tool in front of others: `UnfoldingTool("files", "Work with files").with_tools(read, write)`.
+
+    It lets a model that may call hundreds of tools choose between a few first. A model sees only this tool. Once the
+    model has called it, the tools behind it are offered too, from the next turn on; another call lists them again. They
+    may be unfolding tools themselves. Outside of a conversation with a model, for example over MCP, the tool can only
+    list. It is immutable: each `with_*` gives a copy.
+    """
+
+    read_only: bool | None = True
+    checks_arguments: bool = True
     notes: str = ""
     always: tuple[Tool, ...] = ()
     """The tools without a category."""
     categories: Mapping[str, tuple[Tool, ...]] = field(default_factory=dict[str, tuple[Tool, ...]])
-    selector: Selector | None = None
-    signature: Arguments | None = None
-    """Reads the arguments for the selector."""
+    selector: tuple[Selector, Arguments] | None = None
+    """Chooses the tools in place of categories; what reads its arguments."""
     exclusive: bool = False
     """Whether all other tools are withdrawn when these appear."""
+
+    def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
+        """Put these tools behind it too. A function is a tool, with or without `@tool`."""
+        return self.with_tool_objects(*tools)
+
+    def with_tool_objects(self, *objects: object) -> Self:
+        """Put the `@tool` methods of these objects behind it too."""
+        return self._changed(always=(*self.always, *tools_of(*objects)))
+
+    def with_category(self, name: str, *objects: object) -> Self:
+        """Put these tools and objects behind it too. They appear for this category, and when none is named."""
+        categories = {**self.categories, name: (*self.categories.get(name, ()), *tools_of(*objects))}
+        changed = self._changed(categories=categories)
+        if self.selector is not None:
+            return changed
+        described = "Which tools are wanted; all when it is left out."
+        category = {"type": "string", "enum": [*categories], "description": described}
+        return replace(changed, input_schema={"type": "object", "properties": {_CATEGORY: category}})
+
+    def with_selector(self, select: Selector, *parameters: Parameter) -> Self:
+        """Let a function choose the tools that appear, instead of categories.
+
+        The function gets the arguments of the call, which these parameters describe, and all tools behind this one. It
+        must choose the same tools for the same arguments. The model is told of an error that the function raises.
+        Raises `DeclarationError` for two parameters of one name.
+        """
+        signature = listed_arguments(f"UnfoldingTool {self.name!r}", parameters)
+        return self._changed(selector=(select, signature), input_schema=signature.schema({}))
+
+    def with_exclusive(self, exclusive: bool = True) -> Self:  # noqa: FBT001, FBT002 - reads as a sentence
+        """Withdraw all other tools when these appear, for the rest of the conversation; this one stays."""
+        return self._changed(exclusive=exclusive)
+
+    def with_usage_notes(self, text: str) -> Self:
+        """Tell the model this about the tools when they appear."""
+        return self._changed(notes=text)
 
     def chosen(self, arguments: Mapping[str, object]) -> tuple[Tool, ...]:
         """The tools that a call asks for: those that the selector chooses, those of a category, or all.
 
         Raises `BadInput` for arguments that the selector does not take.
         """
-        if self.selector is not None and self.signature is not None:
-            everything = (*self.always, *(tool for tools in self.categories.values() for tool in tools))
-            return tools_of(*self.selector(self.signature.bind(arguments)[1], everything))
+        if self.selector is not None:
+            select, signature = self.selector
+            return tools_of(*select(signature.bind(arguments)[1], (*self.always, *chain(*self.categories.values()))))
         category = arguments.get(_CATEGORY)
         known = self.categories.get(category) if isinstance(category, str) else None
-        wanted = [known] if known is not None else self.categories.values()
-        return (*self.always, *(tool for tools in wanted for tool in tools))
+        return (*self.always, *chain(*([known] if known is not None else self.categories.values())))
 
-    async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
+    async def _work(self, arguments: Mapping[str, object]) -> ToolResult:
         tools = self.chosen(arguments)
         if not tools:
             wanted = "such tools" if self.selector else "tools"
@@ -75,74 +147,53 @@ class _Fold:
 
 
 @dataclass(frozen=True)
-class UnfoldingTool(Tool):
-    """A tool in front of others: `UnfoldingTool("files", "Work with files").with_tools(read, write)`.
+class AgenticTool(_BuiltTool, WithInteraction):
+    """A tool in which a model calls other tools: `AgenticTool("math", "Solves problems").with_tools(add, multiply)`.
 
-    It lets a model that may call hundreds of tools choose between a few first. A model sees only this tool. Once the
-    model has called it, the tools behind it are offered too, from the next turn on; another call lists them again. They
-    may be unfolding tools themselves. Outside of a conversation with a model, for example over MCP, the tool can only
-    list. It is immutable: each `with_*` gives a copy.
+    It is immutable: each `with_*` gives a copy. The inner model gets the arguments as JSON and the description as its
+    task, and its answer is the result. An object that an inner tool gives besides its text becomes the artifact of the
+    result; several become a list. The result is an error where no model can be asked, when there are no inner tools,
+    and when the model fails. The methods that `Ai` has too choose the inner model and what it is offered.
     """
 
-    input_schema: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
-    handler: Any = field(default_factory=_Fold)
-    read_only: bool | None = True
-    checks_arguments: bool = True
-    fold: _Fold = field(default_factory=_Fold)
+    input_schema: Mapping[str, object] = field(default_factory=lambda: {**_NOTHING, "additionalProperties": False})
+    timed: bool = False
+    in_process: bool = True
+    interaction: Interaction = field(default_factory=Interaction)
+    """The settings with which the inner model is asked."""
+    prompt_creator: SystemPrompt | None = None
+    parameters: tuple[Parameter, ...] = ()
 
-    def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
-        """Put these tools behind it too. A function is a tool, with or without `@tool`."""
-        return self.with_tool_objects(*tools)
+    def with_parameters(self, *parameters: Parameter) -> Self:
+        """Take these arguments too. A calling model knows of no others. Raises `DeclarationError` for two alike."""
+        every = (*self.parameters, *parameters)
+        return self._changed(parameters=every, input_schema=self._signature(every).schema({}))
 
     def with_tool_objects(self, *objects: object) -> Self:
-        """Put the `@tool` methods of these objects behind it too."""
-        return self._but(always=(*self.fold.always, *tools_of(*objects)))
+        """Let the inner model use the `@tool` methods of these objects too. An object without any is ignored."""
+        found: list[Tool] = []
+        for value in objects:
+            is_source = isinstance(value, Tool | ToolObject) or callable(value) or hasattr(value, "__iter__")
+            found += tools_of(value) if is_source else Tool.safely_from_instance(value)
+        return self.with_tools(*found)
 
-    def with_category(self, name: str, *objects: object) -> Self:
-        """Put these tools and objects behind it too. They appear for this category, and when none is named."""
-        of_it = (*self.fold.categories.get(name, ()), *tools_of(*objects))
-        return self._but(categories={**self.fold.categories, name: of_it})
+    with_tool_object = with_tool_objects
 
-    def with_selector(self, select: Selector, *parameters: Parameter) -> Self:
-        """Let a function choose the tools that appear, instead of categories.
+    def with_system_prompt(self, text: str) -> Self:
+        """Give the inner model this system prompt instead of the description."""
+        return self._but(system_prompt=text).with_system_prompt_creator(None)
 
-        The function gets the arguments of the call, which these parameters describe, and all tools behind this one. It
-        must choose the same tools for the same arguments. The model is told of an error that the function raises.
-        Raises `DeclarationError` for two parameters of one name.
+    def with_system_prompt_creator(self, creator: SystemPrompt | None) -> Self:
+        """Give the inner model the system prompt that a function makes of the `AgentProcess` at each call.
+
+        Outside of a process the call fails. None: the system prompt of `with_system_prompt`, or else the description.
         """
-        return self._but(selector=select, signature=listed_arguments(f"UnfoldingTool {self.name!r}", parameters))
+        return self._changed(prompt_creator=creator)
 
-    def with_exclusive(self, exclusive: bool = True) -> Self:  # noqa: FBT001, FBT002 - reads as a sentence
-        """Withdraw all other tools when these appear, for the rest of the conversation; this one stays."""
-        return self._but(exclusive=exclusive)
+    def _signature(self, parameters: Iterable[Parameter]) -> Arguments:
+        return listed_arguments(f"AgenticTool {self.name!r}", parameters)
 
-    def with_usage_notes(self, text: str) -> Self:
-        """Tell the model this about the tools when they appear."""
-        return self._but(notes=text)
-
-    def _but(self, **changes: Any) -> Self:
-        fold, schema = replace(self.fold, **changes), _NOTHING
-        if fold.signature is not None:
-            schema = fold.signature.schema({})
-        elif fold.categories:
-            described = "Which tools are wanted; all when it is left out."
-            category = {"type": "string", "enum": list(fold.categories), "description": described}
-            schema = {"type": "object", "properties": {_CATEGORY: category}}
-        return replace(self, fold=fold, handler=fold, input_schema=schema)
-
-
-@dataclass(frozen=True, slots=True)
-class _Orchestration:
-    """The handler of an agentic tool: it asks a model with settings of its own."""
-
-    interaction: Interaction = field(default_factory=Interaction)
-    creator: SystemPrompt | None = None
-    signature: Arguments | None = None
-    """Reads the arguments; None: they are taken as they come."""
-    name: str = ""
-    task: str = ""
-
-    async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
+    async def _work(self, arguments: Mapping[str, object]) -> ToolResult:
         here = TOOL_CONTEXT.get()
         if here.engine is None:
             return ToolResult.of_error(
@@ -155,16 +206,17 @@ class _Orchestration:
                 f"Tools that ask models call one another more than {_DEEPEST} deep: {' → '.join(callers)}. "
                 "Answer without this one."
             )
-        if self.creator is not None and here.process is None:
+        if self.prompt_creator is not None and here.process is None:
             return ToolResult.of_error(
                 f"The system prompt of the tool {self.name!r} is made of a process, and there is none here."
             )
-        task = f"Work on this with your tools, and answer with the result: {self.task}"
-        prompt = self.creator(here.process) if self.creator else self.interaction.system_prompt or task
-        bound = arguments if self.signature is None else self.signature.bind(arguments)[1]
+        asked = self.interaction
+        task = f"Work on this with your tools, and answer with the result: {self.description}"
+        prompt = self.prompt_creator(here.process) if self.prompt_creator else asked.system_prompt or task
+        bound = self._signature(self.parameters).bind(arguments)[1] if self.parameters else arguments
         artifacts: list[object] = []
         request = Request(
-            interaction=replace(self.interaction, id=self.interaction.id or self.name, system_prompt=prompt),
+            interaction=replace(asked, id=asked.id or self.name, system_prompt=prompt),
             messages=(UserMessage(to_json(bound).decode()),),
             verb="generate_text",
             needs_tools=True,
@@ -176,76 +228,6 @@ class _Orchestration:
         except (ModelError, ToolError) as error:
             return ToolResult.of_error(f"The tool {self.name!r} came to no result: {error}")
         return ToolResult(text, artifact=artifacts if len(artifacts) > 1 else next(iter(artifacts), None))
-
-
-@dataclass(frozen=True)
-class AgenticTool(WithInteraction, Tool):
-    """A tool in which a model calls other tools: `AgenticTool("math", "Solves problems").with_tools(add, multiply)`.
-
-    It is immutable: each `with_*` gives a copy. The inner model gets the arguments as JSON and the description as its
-    task, and its answer is the result. An object that an inner tool gives besides its text becomes the artifact of the
-    result; several become a list. The result is an error where no model can be asked, when there are no inner tools,
-    and when the model fails. The methods that `Ai` has too choose the inner model and what it is offered.
-    """
-
-    input_schema: Mapping[str, object] = field(default_factory=lambda: {**_NOTHING, "additionalProperties": False})
-    handler: Any = field(default_factory=_Orchestration)
-    timed: bool = False
-    in_process: bool = True
-    parameters: tuple[Parameter, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        inner = self.handler
-        if isinstance(inner, _Orchestration) and (inner.name, inner.task) != (self.name, self.description):
-            object.__setattr__(self, "handler", replace(inner, name=self.name, task=self.description))
-
-    def with_parameters(self, *parameters: Parameter) -> Self:
-        """Take these arguments too. A calling model knows of no others. Raises `DeclarationError` for two alike."""
-        every = (*self.parameters, *parameters)
-        signature = listed_arguments(f"AgenticTool {self.name!r}", every)
-        handler = replace(self._orchestration, signature=signature)
-        return replace(self, parameters=every, input_schema=signature.schema({}), handler=handler)
-
-    def with_tool_objects(self, *objects: object) -> Self:
-        """Let the inner model use the `@tool` methods of these objects too. An object without any is ignored."""
-        found: list[Tool] = []
-        for value in objects:
-            is_source = isinstance(value, Tool | ToolObject) or callable(value) or hasattr(value, "__iter__")
-            found += tools_of(value) if is_source else Tool.safely_from_instance(value)
-        return self.with_tools(*found)
-
-    with_tool_object = with_tool_objects
-
-    def with_withheld_tools(self, withholds: Callable[[Sequence[ToolUse]], Collection[str]] | None) -> Self:
-        """Do not offer the inner model the tools of these names for now; a function gives them by the calls so far."""
-        return self._but(withholds=withholds)
-
-    def with_system_prompt(self, text: str) -> Self:
-        """Give the inner model this system prompt instead of the description."""
-        return self._but(system_prompt=text).with_system_prompt_creator(None)
-
-    def with_system_prompt_creator(self, creator: SystemPrompt | None) -> Self:
-        """Give the inner model the system prompt that a function makes of the `AgentProcess` at each call.
-
-        Outside of a process the call fails. None: the system prompt of `with_system_prompt`, or else the description.
-        """
-        return replace(self, handler=replace(self._orchestration, creator=creator))
-
-    @property
-    def _orchestration(self) -> _Orchestration:
-        if isinstance(self.handler, _Orchestration):
-            return self.handler
-        raise DeclarationError(
-            f"AgenticTool {self.name!r}",
-            expected="to be changed before layers are put around it",
-            came="there is one",
-            fix="Write `AgenticTool(…).with_tools(…)` first, and `with_layer` last.",
-        )
-
-    def _with(self, change: Callable[[Interaction], Interaction]) -> Self:
-        inner = self._orchestration
-        return replace(self, handler=replace(inner, interaction=change(inner.interaction)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,9 +282,11 @@ class PlaybookTool(AgenticTool):
         checked((unlock,), Unlock, "a condition, like after('search') or Unlock(function)")
         locked = tools_of(*tools)
         locks = (*self.locks, *((each.name, unlock) for each in locked))
-        guided = self.with_tools(*locked).with_withheld_tools(
-            lambda uses: {name for name, condition in locks if not condition.test(uses)}
-        )
+
+        def withholds(uses: Sequence[ToolUse]) -> Collection[str]:
+            return {name for name, condition in locks if not condition.test(uses)}
+
+        guided = self._but(tools=(*self.interaction.tools, *locked), withholds=withholds)
         return replace(guided, locks=locks)
 
 
@@ -333,7 +317,9 @@ class StateMachineTool(AgenticTool):
         added = tools_of(*tools)
         names = [each.name for each in added] or [""]  # a state without tools is the initial one too
         machine = (*self.machine, *((state, each, then) for each in names))
-        return replace(self.with_tools(*added).with_withheld_tools(partial(_of_other_states, machine)), machine=machine)
+        tools = (*self.interaction.tools, *added)
+        guided = self._but(tools=tools, withholds=partial(_of_other_states, machine))
+        return replace(guided, machine=machine)
 
 
 def _of_other_states(machine: Machine, uses: Sequence[ToolUse]) -> Collection[str]:

@@ -7,7 +7,7 @@ and `structured_output` get the answer, and `guards` check the output. Above: `p
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -21,6 +21,7 @@ from goalport.base.words import type_name
 from goalport.knowledge.references import LlmReference, NamedReferences, QuestionAware, Refreshing
 from goalport.knowledge.references.reference import described
 from goalport.models.llm import (
+    LanguageModel,
     LlmOperations,
     LlmOptions,
     Message,
@@ -38,8 +39,8 @@ from goalport.runtime.ai.engine import Interaction, Operation, Pieces, Request
 from goalport.runtime.ai.guards import Guard, GuardChain
 from goalport.runtime.ai.output_type import OutputType, Services, output_type
 from goalport.runtime.ai.structured_output import JSON_LINES, create_value, stream_objects, stream_text
-from goalport.runtime.ai.tool_loop import Choices, ModelRequests, ToolCalls, ToolLoop
-from goalport.runtime.ai.toolbox import missing_in_words, toolbox
+from goalport.runtime.ai.tool_loop import ToolLoop
+from goalport.runtime.ai.toolbox import ToolOffers, missing_in_words, toolbox
 from goalport.tools import Tool, ToolGroupRequirement, ToolGroupResolver
 
 _log = logging.getLogger(__name__)
@@ -50,6 +51,10 @@ _MAYBE: Final = (
     "leave the result null, and say in `failure` what information is missing."
 )
 """The instruction to a model that may decline, unless the settings name a template for it."""
+
+
+def _no_subagent(agent: object, /) -> Tool:
+    raise GoalportError(f"Expected the `Ai` of a platform, whose actions can run {agent!r}, but it has none.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +71,12 @@ class LlmEngine:
     templates: Templates = field(default_factory=Templates)
     services: Services | None = None
     """The services for validators of the types that are asked for."""
-    named: Callable[[], NamedReferences] = NamedReferences
+    references: Callable[[], NamedReferences] = NamedReferences
     """Gives the references and contributors that are there by name now."""
     ended: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None
     """Called after each request of a model."""
-    as_tool: Callable[[object], Tool] | None = None
-    """Makes a tool of an agent; None: there are no agents here."""
+    subagent: Callable[[object], Tool] = _no_subagent
+    """Makes the tool that runs an agent. Raises `DeclarationError` where it is unclear what that takes or gives."""
 
     async def run(self, request: Request, /) -> object:
         """The text or the object that was asked for; None when the model declined.
@@ -83,7 +88,7 @@ class LlmEngine:
         form: list[str] = []
         if output and output.may_decline:
             template = self.settings.maybe_prompt_template
-            form.append(self.render(template, {"type": output.name}) if template else _MAYBE)
+            form.append(self.templates.render(template, {"type": output.name}) if template else _MAYBE)
         wanted = request.interaction.generate_examples
         if output and output.example and (self.settings.generate_examples_by_default if wanted is None else wanted):
             form.append(f"The form of the answer, with made-up values:\n{output.example}")
@@ -92,7 +97,7 @@ class LlmEngine:
             text = (await loop.run()).text
             value: object = text
         else:
-            value, text = await create_value(loop, output, self.settings)
+            value, text = await create_value(loop, output)
         await guards.check_output(text)
         return value
 
@@ -100,8 +105,7 @@ class LlmEngine:
         """The same piece by piece; `structured_output` says how objects are corrected and guards are asked."""
         output, guards, request = await self._ready(request)
         loop = self._loop(request, None, [JSON_LINES.format(json.dumps(output.spec.schema))] if output else [])
-        stream = stream_objects(loop, output, self.settings, guards) if output else stream_text(loop, guards)
-        async with aclosing(stream) as pieces:
+        async with aclosing(stream_objects(loop, output, guards) if output else stream_text(loop, guards)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -121,21 +125,6 @@ class LlmEngine:
         self.operation.spend(service.name, usage, monotonic() - started)
         check_vector_count(service.name, texts, vectors)
         return [*vectors]
-
-    def render(self, template: str, variables: Mapping[str, object], /) -> str:
-        """The text of a template. Raises `UnknownName` and `TemplateError`."""
-        return self.templates.render(template, variables)
-
-    def subagent(self, agent: object, /) -> Tool:
-        """The tool that runs an agent. Raises `DeclarationError` for one that does not say what it takes and gives."""
-        if self.as_tool is None:
-            raise GoalportError(f"Expected the `Ai` of a platform, whose actions can run {agent!r}, but it has none.")
-        return self.as_tool(agent)
-
-    @property
-    def references(self) -> NamedReferences:
-        """The references and contributors that are there by name."""
-        return self.named()
 
     async def _ready(self, request: Request) -> tuple[OutputType | None, GuardChain, Request]:
         """The type that is asked for, the guards that let the input pass, and the request with up-to-date references.
@@ -166,35 +155,34 @@ class LlmEngine:
         if request.needs_tools and not tools.tools:
             roles = ", ".join(map(repr, interaction.tool_groups))
             raise ToolError(f"There are no tools to work with{f' in the groups {roles}' if roles else ''}.")
-        text = "\n\n".join(
-            filter(None, map(str.strip, (*_system_texts(interaction, model.card, options.persona), *form)))
-        )
+        texts = (*_system_texts(interaction, model.card, options.persona), *form)
+        text = "\n\n".join(filter(None, map(str.strip, texts)))
         if (notice := missing_in_words(missing, groups)) and text:
             notice = f"\n\n{notice}"
-        conversation = list(request.messages)
+        messages: list[Message] = [SystemMessage(f"{text}{notice}", notice)] if text or notice else []
+        messages += request.messages
         if images := interaction.images:  # in the newest user message
-            users = (n for n in reversed(range(len(conversation))) if isinstance(conversation[n], UserMessage))
-            place = next(users, None)
-            newest = UserMessage("") if place is None else cast("UserMessage", conversation.pop(place))
-            place = len(conversation) if place is None else place
-            conversation.insert(place, UserMessage(newest.content, (*newest.images, *images)))
+            users = (n for n in reversed(range(len(messages))) if isinstance(messages[n], UserMessage))
+            place = next(users, len(messages))
+            newest = cast("list[UserMessage]", messages[place : place + 1] or [UserMessage("")])[0]
+            messages[place : place + 1] = [UserMessage(newest.content, (*newest.images, *images))]
         wanted = "text" if request.output is None else type_name(request.output)
-        requests = ModelRequests(
-            model,
-            options,
-            operation,
-            interaction.id or f"{operation.place[1] or request.verb}-{wanted}",
-            request,
-            self.settings.default_timeout,
-            candidates,
-            self.ended,
-            tools.specs,
-            output,
+        return ToolLoop(
+            request=request,
+            name=interaction.id or f"{operation.place[1] or request.verb}-{wanted}",
+            messages=messages,
+            offers=ToolOffers(tools, interaction, self.settings.tool_result_characters),
+            model=model,
+            options=options,
+            fallbacks=candidates,
+            operation=operation,
+            settings=self.settings,
+            engine=self,
+            ended=self.ended,
+            output=output,
         )
-        system = [SystemMessage(f"{text}{notice}", notice)] if text or notice else []
-        return ToolLoop(requests, ToolCalls(tools, operation, self.settings, self), [*system, *conversation])
 
-    def _candidates(self, interaction: Interaction) -> Choices:
+    def _candidates(self, interaction: Interaction) -> Iterator[tuple[LanguageModel, LlmOptions]]:
         """The model that is asked, then its fallbacks. Raises `ModelNotReady` when none of them can be asked."""
         unready: ModelNotReady | None = None
         found = False

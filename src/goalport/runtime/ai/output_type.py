@@ -9,11 +9,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from json import JSONDecodeError, JSONDecoder
-from typing import Any, Final, Protocol, TypeVar, cast, get_args
+from itertools import chain
+from typing import Any, Final, TypeVar, cast, get_args
 
-from pydantic import Field, TypeAdapter, ValidationError, create_model
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic import Field, TypeAdapter, ValidationError, ValidationInfo, create_model
 from pydantic_core import from_json, to_json
 
 from goalport.agents.domain import FRAMEWORK_FIELDS, UserInput
@@ -27,20 +26,15 @@ _RESULT: Final = "result"
 _FAILURE: Final = "failure"
 _LONGEST_NAME = 64
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
-_FENCE_BEGIN = re.compile(r"```(?:json)?[ \t]*\n", re.IGNORECASE)
-_FENCE_END: Final = "```"
-_THOUGHT_END: Final = "</think"
+_THOUGHT_BEGINS: Final = ("<think>", "<thinking>")
+_THOUGHT_ENDS: Final = re.compile(r"</think(?:ing)?>")
+_FENCE: Final = "```"
 _OPENING = re.compile(r"[{\[]")
 _BEGINNING = re.compile(r"""\{\s*["']|\[\s*["'\[{]""")
 """How JSON begins, unlike braces and brackets among words."""
 _BRACKET_OR_TEXT = re.compile(r'[{}\[\]]|"(?:[^"\\\n]|\\.)*+"?')
-_THOUGHT_BEGINS: Final = ("<think>", "<thinking>")
-_THOUGHT_ENDS: Final = re.compile(r"</think(?:ing)?>")
-_decoder = JSONDecoder()
 _MOST_SEARCHED: Final = 1_000_000
 """Characters that are read in vain before the search ends: a text may consist of unfinished objects only."""
-_SEARCHED_TOO_DEEP: Final = 50_000
-"""The characters that are counted for an object when it is not known where its reading failed."""
 T = TypeVar("T")
 Schema = dict[str, Any]
 
@@ -110,8 +104,12 @@ class OutputType:
     def read(self, text: str) -> Output:
         """Read a model's text. A value without the object that it should be wrapped in is accepted too."""
         found = json_of(text)
-        if found is None:
-            return self._read_unquoted(text.strip())
+        if found is None:  # models write an enum's member or a string without quotes
+            bare = text.strip()
+            if self.wrapped and bare and bare[0] not in "{[`" and isinstance(outcome := self.take(bare), ValidOutput):
+                return outcome
+            problem = f"it is no JSON ({why_no_json(bare)})" if bare else "nothing came"
+            return InvalidOutput((problem,), readable=False)
         decoded = read = cast("object", from_json(found))
         fields = cast("dict[str, object]", read) if isinstance(read, dict) else {}
         is_wrapped = bool(fields) and fields.keys() <= {_RESULT, _FAILURE}
@@ -145,19 +143,6 @@ class OutputType:
             return ValidOutput(adapter.validate_json(text, context=self.services))
         except ValidationError as error:
             return InvalidOutput(validation_problems(error, decoded))
-
-    def _read_unquoted(self, bare: str) -> Output:
-        """Read text that is not JSON: models write an enum's member or a string without quotes."""
-        if not bare:
-            return InvalidOutput(("nothing came",), readable=False)
-        if self.wrapped and bare[0] not in "{[`" and isinstance(outcome := self.take(bare), ValidOutput):
-            return outcome
-        why = ""
-        try:
-            from_json(bare)
-        except (TypeError, ValueError) as error:
-            why = f" ({error})"
-        return InvalidOutput((f"it is no JSON{why}",), readable=False)
 
 
 def output_type(
@@ -209,54 +194,42 @@ def output_schema(adapter: TypeAdapter[Any], kind: object, properties: Callable[
     `properties` decides which fields of `kind`, or of the items of a list, are asked for. Raises `DeclarationError`
     when it would leave out a field without a default.
     """
-    generator = _filtered(kind, properties) if properties else _OutputSchema
+    wanted = {"classes": (kind, *get_args(kind)), "wanted": staticmethod(properties)} if properties else {}
+    generator = type("_Wanted", (_OutputSchema,), wanted)
     return rooted(adapter.json_schema(mode="validation", schema_generator=generator))
 
 
 class _OutputSchema(PlainSchema):
+    """Leaves out framework fields, and of some classes the fields that are not wanted."""
+
+    classes: tuple[object, ...] = ()
+    wanted: Callable[[str], bool]
+
+    def model_schema(self, schema: Any) -> Schema:
+        return self._filtered(super().model_schema(schema), schema["cls"])
+
     def dataclass_schema(self, schema: Any) -> Schema:
-        found = super().dataclass_schema(schema)
+        found = self._filtered(super().dataclass_schema(schema), schema["cls"])
         return without_fields(found, FRAMEWORK_FIELDS) if issubclass(schema["cls"], UserInput) else found
 
+    def typed_dict_schema(self, schema: Any) -> Schema:
+        return self._filtered(super().typed_dict_schema(schema), schema.get("cls"))
 
-def _filtered(kind: object, wanted: Callable[[str], bool]) -> type[GenerateJsonSchema]:
-    """A generator of schemas that leaves out the unwanted fields of a class."""
-    classes = (kind, *get_args(kind))
-
-    class Filtered(_OutputSchema):
-        def model_schema(self, schema: Any) -> Schema:
-            return self._kept(super().model_schema(schema), schema["cls"])
-
-        def dataclass_schema(self, schema: Any) -> Schema:
-            return self._kept(super().dataclass_schema(schema), schema["cls"])
-
-        def typed_dict_schema(self, schema: Any) -> Schema:
-            return self._kept(super().typed_dict_schema(schema), schema.get("cls"))
-
-        def _kept(self, found: Schema, of: object) -> Schema:
-            if of not in classes:
-                return found
-            unwanted = frozenset(name for name in found.get("properties", {}) if not wanted(name))
-            if needed := sorted(unwanted.intersection(found.get("required", ()))):
-                raise DeclarationError(
-                    f"The properties of {getattr(of, '__name__', of)} that a model is asked for",
-                    expected="all that have no default",
-                    came=f"{', '.join(needed)} would be left out",
-                    fix="Keep them, or give them defaults.",
-                )
-            return without_fields(found, unwanted)
-
-    return Filtered
+    def _filtered(self, found: Schema, of: object) -> Schema:
+        if of not in self.classes:
+            return found
+        unwanted = frozenset(name for name in found.get("properties", {}) if not self.wanted(name))
+        if needed := sorted(unwanted.intersection(found.get("required", ()))):
+            raise DeclarationError(
+                f"The properties of {getattr(of, '__name__', of)} that a model is asked for",
+                expected="all that have no default",
+                came=f"{', '.join(needed)} would be left out",
+                fix="Keep them, or give them defaults.",
+            )
+        return without_fields(found, unwanted)
 
 
-class _Validation(Protocol):
-    """What pydantic gives a validator: its `ValidationInfo`."""
-
-    @property
-    def context(self) -> object: ...
-
-
-def service_of(info: _Validation, kind: type[T]) -> T:
+def service_of(info: ValidationInfo[Any], kind: type[T]) -> T:
     """The platform's service of a type, for the validator of a type that a model is asked for.
 
     Raises `ValueError`, which the validation reports, where there is no such service: also when the value is not
@@ -270,62 +243,47 @@ def service_of(info: _Validation, kind: type[T]) -> T:
 
 def json_of(text: str) -> str | None:
     """The JSON text of a reply, without thoughts, fences and words around it; None when there is no valid JSON."""
-    if _readable(text):
+    if not why_no_json(text):
         return text.strip()
     # Behind the last end mark no thought is whole, and a search from each beginning would take quadratic time.
-    end = text.rfind(_THOUGHT_END) + len("</thinking>")
+    end = text.rfind("</think") + len("</thinking>")
     answer = (_THOUGHTS.sub("", text[:end]) + text[end:]).strip()
-    # A single regular expression for a whole fence would be slow on long spaces.
-    fenced, begin = list[str](), _FENCE_BEGIN.search(answer)
-    while begin and (end := answer.find(_FENCE_END, begin.end())) >= 0:
-        fenced.append(answer[begin.end() : end])
-        begin = _FENCE_BEGIN.search(answer, end + len(_FENCE_END))
-    candidates = [answer, *fenced, *_embedded(answer)]
-    return next((each.strip() for each in candidates if _readable(each)), None)
+    fenced = (each.removeprefix("json").removeprefix("JSON") for each in answer.split(_FENCE)[1::2])
+    candidates = chain([answer], fenced, _embedded(answer))
+    return next((each.strip() for each in candidates if not why_no_json(each)), None)
 
 
-def _embedded(text: str) -> list[str]:
+def _embedded(text: str) -> Iterator[str]:
     """The first object in the text, or the first list when there is no object.
 
     An object that cannot be read is skipped with everything in it: a part of an answer is not an answer.
     """
     place, searched, lists = 0, 0, list[str]()
     while (opening := _OPENING.search(text, place)) and searched < _MOST_SEARCHED:
-        start = opening.start()
-        place = start + 1
-        try:
-            _, end = _decoder.raw_decode(text, start)
-        except (RecursionError, ValueError) as error:
-            if isinstance(error, JSONDecodeError):
-                searched += error.pos - start + error.pos // 100 + 1  # the error counts all lines before it
-            else:
-                searched += _SEARCHED_TOO_DEEP  # or a number of thousands of digits
-            if _BEGINNING.match(text, start):
-                place = _end_of(text, start)
+        start, depth, end = opening.start(), 0, len(text)  # that is its end when it was cut off before
+        for found in _BRACKET_OR_TEXT.finditer(text, start):
+            depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(found[0], 0)
+            if not depth:
+                end = found.end()
+                break
+        place, searched = start + 1, searched + end - start
+        if why_no_json(text[start:end]):
+            place = end if _BEGINNING.match(text, start) else place
+        elif opening[0] == "{":
+            yield text[start:end]
+            return
         else:
-            if opening[0] == "{":
-                return [text[start:end]]
-            searched += end - start
             lists.append(text[start:end])
-    return lists[:1]
+    yield from lists[:1]
 
 
-def _end_of(text: str, start: int) -> int:
-    """Where the brackets that open at `start` are closed; the end of the text when it was cut off before."""
-    depth = 0
-    for found in _BRACKET_OR_TEXT.finditer(text, start):
-        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(found[0], 0)
-        if not depth:
-            return found.end()
-    return len(text)
-
-
-def _readable(text: str) -> bool:
+def why_no_json(text: str) -> str:
+    """What a parser says of a text that is no JSON; empty: it is JSON."""
     try:
         from_json(text)
-    except (TypeError, ValueError):  # the former for half a surrogate pair, which is no text that JSON could be in
-        return False
-    return True
+    except (TypeError, ValueError) as error:  # the former for half a surrogate pair, which is no text of JSON
+        return str(error) or type(error).__name__
+    return ""
 
 
 class JsonValues:
@@ -363,7 +321,7 @@ class JsonValues:
                 yield from self._whole_objects()
             while self._lines and (end := self._text.find("\n", self._at)) >= 0:
                 line, self._at = self._text[self._at : end].strip(), end + 1
-                if line and not line.startswith(_FENCE_END):
+                if line and not line.startswith(_FENCE):
                     yield line
 
     def end(self) -> Iterator[str]:

@@ -7,7 +7,7 @@ each object before it is given. Above: `LlmEngine`; below: `tool_loop` gives rep
 User guide, sections 3.8.2 ("Validation") and 3.22.
 """
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final, cast
@@ -16,17 +16,10 @@ import anyio
 from pydantic_core import to_json
 
 from goalport.base.errors import InvalidModelOutput
-from goalport.models.llm import AssistantMessage, LlmOperations, TextDelta, ThinkingDelta, UserMessage
+from goalport.models.llm import AssistantMessage, Message, TextDelta, ThinkingDelta, UserMessage
 from goalport.runtime.ai.engine import StreamedObject
 from goalport.runtime.ai.guards import GuardChain
-from goalport.runtime.ai.output_type import (
-    DeclinedOutput,
-    InvalidOutput,
-    JsonValues,
-    Output,
-    OutputType,
-    ValidOutput,
-)
+from goalport.runtime.ai.output_type import DeclinedOutput, InvalidOutput, JsonValues, Output, OutputType, ValidOutput
 from goalport.runtime.ai.tool_loop import CUT_OFF, FinalAnswer, ToolLoop
 
 JSON_LINES: Final = (
@@ -37,14 +30,13 @@ JSON_LINES: Final = (
 _REPAIR: Final = "That does not keep to the rules:\n{}\nGive all of it again, corrected, in the same form."
 _REPAIR_ONE: Final = "This one does not keep to the rules:\n{}\nGive this one again, corrected, and nothing else."
 _UNREADABLE: Final = "That cannot be read: {}. Give the answer again, all of it, in the form that was asked for."
-_NO_OBJECTS: Final = frozenset({"", "[]"})
-"""The replies of a model that has no object to give."""
+_NO_OBJECT: Final = "it holds no whole object"
 
 ReadObject = tuple[str, object]
 """An object and its JSON text."""
 
 
-async def create_value(loop: ToolLoop, output: OutputType, settings: LlmOperations) -> tuple[object, str]:
+async def create_value(loop: ToolLoop, output: OutputType) -> tuple[object, str]:
     """A value of the type, or None when the model declined, and the text that it was read from.
 
     Raises `InvalidModelOutput` when no reply could be read, or when the corrected one still breaks the rules, and what
@@ -61,9 +53,9 @@ async def create_value(loop: ToolLoop, output: OutputType, settings: LlmOperatio
             return outcome.value, answer.text
         if isinstance(outcome, DeclinedOutput):
             if outcome.reason:
-                loop.requests.operation.decline(outcome.reason)
+                loop.operation.decline(outcome.reason)
             return None, answer.text
-        last = attempts == settings.data_binding_max_attempts or answer.direct is not None
+        last = attempts == loop.settings.data_binding_max_attempts or answer.direct is not None
         if last or (repaired and outcome.readable):
             raise InvalidModelOutput(output.name, outcome.violations, answer.text)
         attempts += 1
@@ -73,20 +65,19 @@ async def create_value(loop: ToolLoop, output: OutputType, settings: LlmOperatio
         elif answer.reply.finish == "length":
             raise InvalidModelOutput(output.name, [CUT_OFF], answer.text)
         else:
-            loop.messages += _unreadable_described(answer.text, outcome.violations[0])
-            await anyio.sleep(settings.data_binding_fixed_backoff_millis / 1000)
+            await _ask_again(loop, answer.text, outcome.violations[0])
 
 
-def _correction(wanted: str, text: str, outcome: InvalidOutput) -> list[AssistantMessage | UserMessage]:
+def _correction(wanted: str, text: str, outcome: InvalidOutput) -> list[Message]:
     """The reply, and the request to correct it, in messages that every provider accepts."""
     lines = "\n".join(f"- {each}" for each in outcome.violations)
     return [AssistantMessage(text), UserMessage(wanted.format(lines))]
 
 
-def _unreadable_described(text: str, reason: str) -> list[AssistantMessage | UserMessage]:
-    """The reply, if there is any text, and why it could not be read."""
-    reply = [AssistantMessage(text)] if text.strip() else []
-    return [*reply, UserMessage(_UNREADABLE.format(reason))]
+async def _ask_again(loop: ToolLoop, text: str, reason: str) -> None:
+    """Add the reply, if there is any text, and why it could not be read; then wait."""
+    loop.messages += [*([AssistantMessage(text)] if text.strip() else []), UserMessage(_UNREADABLE.format(reason))]
+    await anyio.sleep(loop.settings.data_binding_fixed_backoff_millis / 1000)
 
 
 async def stream_text(loop: ToolLoop, guards: GuardChain) -> AsyncGenerator[TextDelta | ThinkingDelta]:
@@ -113,7 +104,7 @@ async def stream_text(loop: ToolLoop, guards: GuardChain) -> AsyncGenerator[Text
 
 
 async def stream_objects(
-    loop: ToolLoop, output: OutputType, settings: LlmOperations, guards: GuardChain
+    loop: ToolLoop, output: OutputType, guards: GuardChain
 ) -> AsyncGenerator[ThinkingDelta | StreamedObject[object]]:
     """The objects that a model writes. Guards see the JSON of each one, and each piece of thought, before it is given.
 
@@ -122,10 +113,9 @@ async def stream_objects(
     been given by then.
     """
     reader = _ObjectReader(loop, output)
-    for attempt in range(settings.data_binding_max_attempts):
+    for attempt in range(loop.settings.data_binding_max_attempts):
         if attempt:
-            loop.messages += _unreadable_described(reader.text, "it holds no whole object")
-            await anyio.sleep(settings.data_binding_fixed_backoff_millis / 1000)
+            await _ask_again(loop, reader.text, _NO_OBJECT)
         async with aclosing(reader.pieces()) as pieces:
             async for piece in pieces:
                 if isinstance(piece, ThinkingDelta):
@@ -135,9 +125,9 @@ async def stream_objects(
                     text, value = piece
                     await guards.check_output(text)
                     yield StreamedObject(value)
-        if reader.given or reader.text.strip() in _NO_OBJECTS:
+        if reader.given or reader.text.strip() in {"", "[]"}:
             return
-    raise InvalidModelOutput(output.name, ["it holds no whole object"], reader.text)
+    raise InvalidModelOutput(output.name, [_NO_OBJECT], reader.text)
 
 
 @dataclass(slots=True)
@@ -154,8 +144,8 @@ class _ObjectReader:
     async def pieces(self) -> AsyncGenerator[ThinkingDelta | ReadObject]:
         by_line = self.output.wrapped
         values, seen = JsonValues(lines=by_line), 0
-        # Words before a tool call would pass for values, so they are held back until the answer is whole.
-        held = by_line and bool(self.loop.requests.tools)
+        # Words before a tool call would pass for values, so they are kept back until the answer is whole.
+        kept_back = by_line and bool(self.loop.offered.tools)
         async with aclosing(self.loop.stream()) as pieces:
             async for piece in pieces:
                 match piece:
@@ -164,47 +154,38 @@ class _ObjectReader:
                     case TextDelta(text):
                         if seen != len(self.loop.messages):
                             values, seen = JsonValues(lines=by_line), len(self.loop.messages)
-                        for value in () if held else values.feed(text):
+                        for value in () if kept_back else values.feed(text):
                             yield await self._read(value)
                     case FinalAnswer(direct=None):
-                        for value in (*(values.feed(piece.text) if held else ()), *values.end()):
+                        for value in (*(values.feed(piece.text) if kept_back else ()), *values.end()):
                             yield await self._read(value)
                         self.text = piece.text
                         if values.unfinished and (self.given or piece.reply.finish == "length"):
-                            told = ["it was cut off before its end"]
-                            raise InvalidModelOutput(self.output.name, told, values.unfinished)
-                    case FinalAnswer():
-                        self.text = piece.text
-                        for given in self._read_direct(piece):
-                            yield given
+                            reason = ["it was cut off before its end"]
+                            raise InvalidModelOutput(self.output.name, reason, values.unfinished)
+                    case FinalAnswer():  # a tool returned one object, a list of them, or their JSON as its text
+                        self.text, made = piece.text, piece.direct and piece.direct.artifact
+                        if made is None:
+                            values = JsonValues(lines=by_line)
+                            texts = (*values.feed(piece.text), *values.end())
+                            read = [(each, self.output.read(each)) for each in texts]
+                        else:
+                            several = cast("list[object]", made) if isinstance(made, list) else [made]
+                            read = [(to_json(each, fallback=str).decode(), self.output.take(each)) for each in several]
+                        for each, outcome in read:
+                            value = self._valid(outcome, each)
+                            self.given += 1
+                            yield each, value
 
     async def _read(self, text: str) -> ReadObject:
         """The object of a text; one that breaks the rules of its type is asked for once more, without tools."""
         self.given += 1
         outcome = self.output.read(text)
         if isinstance(outcome, InvalidOutput):
-            requests = self.loop.requests
-            tools, requests.tools, requests.output = requests.tools, (), self.output.spec
             messages = [*self.loop.messages, *_correction(_REPAIR_ONE, text, outcome)]
-            try:
-                text = (await ToolLoop(requests, self.loop.calls, messages).run()).text
-            finally:
-                requests.tools, requests.output = tools, None
+            text = await self.loop.ask_without_tools(messages, self.output.spec)
             outcome = self.output.read(text)
         return text, self._valid(outcome, text)
-
-    def _read_direct(self, answer: FinalAnswer) -> Iterator[ReadObject]:
-        """The objects that a tool returned in place of the model: one, a list of them, or the JSON of its text."""
-        made: object = answer.direct.artifact if answer.direct else None
-        several = cast("list[object]", made) if isinstance(made, list) else [] if made is None else [made]
-        values = JsonValues(lines=self.output.wrapped)
-        read = [(to_json(each, fallback=str).decode(), self.output.take(each)) for each in several]
-        if not several:
-            read = [(each, self.output.read(each)) for each in (*values.feed(answer.text), *values.end())]
-        for text, outcome in read:
-            value = self._valid(outcome, text)
-            self.given += 1
-            yield text, value
 
     def _valid(self, outcome: Output, text: str) -> object:
         if isinstance(outcome, ValidOutput):

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Annotated, Any, Final, cast
 
@@ -71,10 +71,6 @@ class Toolbox:
         """What authors call the tool that a model calls so: its own name, unless that was taken."""
         own = self.tools[name].name
         return own if name == _portable(own) else name
-
-    def without(self, names: Collection[str]) -> "Toolbox":
-        """A toolbox that withholds the tools that authors call so."""
-        return self.only({name for name in self.tools if self.known_as(name) not in names}) if names else self
 
     def only(self, names: Collection[str]) -> "Toolbox":
         """A toolbox that withholds the tools that models do not call so."""
@@ -142,42 +138,7 @@ def _same(first: Tool, second: Tool) -> bool:
     ours, theirs = first.handler, second.handler
     if isinstance(ours, FunctionHandler) and isinstance(theirs, FunctionHandler) and not ours.takes_mapping:
         return ours.function == theirs.function
-    return ours is theirs
-
-
-class LongResults:
-    """The long results of one conversation, of which a model gets at most `limit` characters at once."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self._texts: list[str] = []
-        self.tool = Tool.of(self._read_on, name="read_on")
-
-    def beginning(self, text: str, reader: str) -> str:
-        """Keep a long text; its first piece, which says how to read on with the tool, of which `reader` is the name."""
-        self._texts.append(text)
-        return self._piece(len(self._texts), 0, f"call {reader} with")
-
-    def _read_on(
-        self,
-        result: Annotated[int, Field(ge=1, description="The number of the result, as it was told")],
-        start: Annotated[int, Field(ge=0, description="How many characters to leave out at its beginning")],
-    ) -> str:
-        """Read on in a long result of a tool, of which only the beginning was given."""
-        if result > len(self._texts) or start >= len(self._texts[result - 1]):
-            raise ToolError("There is nothing there. Use the numbers that you were told.")
-        return self._piece(result, start, "call it again with")
-
-    def _piece(self, number: int, start: int, call: str) -> str:
-        text = self._texts[number - 1]
-        end = start + self.limit
-        if end >= len(text):
-            return text[start:]
-        arguments = json.dumps({"result": number, "start": end})
-        return (
-            f"{text[start:end]}\n[These are the characters from {start:,} to {end:,} of {len(text):,}. "
-            f"To read on, {call} {arguments}.]"
-        )
+    return first is second if ours is None else ours is theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,109 +150,123 @@ class CompletedCall:
     """None: there is no such tool."""
     result: ToolResult
 
-    @property
-    def is_direct(self) -> bool:
-        """Whether the result ends the loop instead of going back to the model."""
-        return self.tool is not None and self.tool.return_direct and not self.result.is_error
 
-    def reply(self, *, sees: bool) -> ToolReply:
-        """The result for the model: images as images if it `sees` them, and words for what it cannot be shown."""
-        texts = [self.result.text] if self.result.text else []
-        images: list[Image] = []
-        for block in self.result.blocks:
-            shown = _block_content(block)
-            if not isinstance(shown, Image):
-                texts.append(shown)
-            elif sees:
-                images.append(shown)
-            else:
-                texts.append(f"[an image of type {shown.media_type}, which you cannot see]")
-        is_error = self.result.is_error
-        return ToolReply(self.call.id, self.call.name, "\n".join(texts), tuple(images), is_error=is_error)
-
-
-@dataclass(slots=True)
 class ToolOffers:
-    """The tools of one conversation, and which of them are offered now."""
+    """The tools of one conversation, and which of them are offered now.
 
-    box: Toolbox
-    interaction: Interaction
-    long: LongResults
-    uses: list[ToolUse] = field(default_factory=list[ToolUse], init=False)
-    """The calls so far."""
-    _chained: dict[type, tuple[Tool, ...]] = field(default_factory=dict[type, tuple[Tool, ...]], init=False)
+    Of a long result a model gets at most `limit` characters at once, and a tool by which it reads on.
+    """
+
+    def __init__(self, box: Toolbox, interaction: Interaction, limit: int) -> None:
+        self.box, self._interaction, self._limit = box, interaction, limit
+        self._uses: list[ToolUse] = []
+        """The calls so far."""
+        self._chained: dict[type, tuple[Tool, ...]] = {}
+        self._long_results: list[str] = []
+        self._reader = Tool.of(self._read_on, name="read_on")
 
     def offered(self, called: Sequence[CompletedCall] = ()) -> Toolbox:
         """The tools for the next turn, or for the next call of a turn in which these calls were made."""
-        uses = [*self.uses, *self._uses(called)]
-        named = [(self.box.known_as(name), tool) for name, tool in self.box.tools.items()]
-        once = {name for name, tool in named if tool.once}
-        done = {each.tool for each in uses if each.tool in once and not each.result.is_error}
-        withheld = self.interaction.withholds(uses) if self.interaction.withholds is not None else ()
-        locked = {name for name, tool in named if tool.withheld is not None and tool.withheld()}
-        return self.box.without(done.union(withheld, locked))
+        uses = [*self._uses, *self._uses_in(called)]
+        withholds = self._interaction.withholds
+        withheld = set(withholds(uses) if withholds is not None else ())
+        done = {each.tool for each in uses if not each.result.is_error}
+        for name, tool in self.box.tools.items():
+            known_as = self.box.known_as(name)
+            if (tool.once and known_as in done) or (tool.withheld is not None and tool.withheld()):
+                withheld.add(known_as)
+        return self.box.only({each for each in self.box.tools if self.box.known_as(each) not in withheld})
 
     def depend(self, calls: Sequence[ToolCall]) -> bool:
         """Whether one of these calls, of one turn, may be in vain or forbidden after another one."""
         tools = self.box.tools
         once = [each.name for each in calls if each.name in tools and tools[each.name].once]
-        return len(once) > len(set(once)) or (self.interaction.withholds is not None and len(calls) > 1)
+        return len(once) > len(set(once)) or (self._interaction.withholds is not None and len(calls) > 1)
 
     def after(self, called: Sequence[CompletedCall]) -> list[CompletedCall]:
         """Note the calls of a turn; returns them with what the model has to know of their tools.
 
         When one of the unfolding tools is exclusive, only the tools that were unfolded in this turn remain.
         """
-        self.uses += self._uses(called)
-        succeeded = ((each.call.name, each.tool) for each in called if not each.result.is_error)
-        unfolded = {name: tool for name, tool in succeeded if isinstance(tool, UnfoldingTool)}
-        if any(each.fold.exclusive for each in unfolded.values()):
+        self._uses += self._uses_in(called)
+        succeeded = [each for each in called if not each.result.is_error]
+        unfolded = {each.call.name: each.tool for each in succeeded if isinstance(each.tool, UnfoldingTool)}
+        if any(each.exclusive for each in unfolded.values()):
             self.box = Toolbox({name: tool for name, tool in self.box.tools.items() if name in unfolded})
-        told: list[CompletedCall] = []
-        for each in called:
-            one, tool, arguments = each, each.tool, arguments_of(each.call)
-            if isinstance(tool, UnfoldingTool) and not each.result.is_error:
-                chosen = tool.fold.chosen({} if isinstance(arguments, str) else arguments)
-                one = self._plus(each, each.call.name, chosen)
-            told.append(one if each.result.is_error else self._added(one))
-        return told
+        return [each if each.result.is_error else self._adding_tools_of(each) for each in called]
 
     def replies(self, called: Sequence[CompletedCall], *, sees: bool) -> list[ToolReply]:
-        """The results of a turn for the model; of a long one the beginning, and from then on a tool that reads on."""
-        replies = [each.reply(sees=sees) for each in called]
-        for place, reply in enumerate(replies):
-            if called[place].tool is not self.long.tool and len(reply.content) > self.long.limit:
-                self.box, _ = self.box.plus("result", [self.long.tool])
-                reader = next(name for name, each in self.box.tools.items() if each is self.long.tool)
-                replies[place] = replace(reply, content=self.long.beginning(reply.content, reader))
+        """The results of a turn for the model: images as images if it `sees` them, and words for what it cannot see."""
+        replies: list[ToolReply] = []
+        for each in called:
+            texts, images = [each.result.text] if each.result.text else [], list[Image]()
+            for block in each.result.blocks:
+                shown = _block_content(block)
+                if not isinstance(shown, Image):
+                    texts.append(shown)
+                elif sees:
+                    images.append(shown)
+                else:
+                    texts.append(f"[an image of type {shown.media_type}, which you cannot see]")
+            content = "\n".join(texts)
+            if each.tool is not self._reader and len(content) > self._limit:
+                self.box, _ = self.box.plus("result", [self._reader])
+                reader = next(name for name, tool in self.box.tools.items() if tool is self._reader)
+                self._long_results.append(content)
+                content = self._piece(len(self._long_results), 0, f"call {reader} with")
+            is_error = each.result.is_error
+            replies.append(ToolReply(each.call.id, each.call.name, content, tuple(images), is_error=is_error))
         return replies
 
-    def _uses(self, called: Sequence[CompletedCall]) -> list[ToolUse]:
+    def _uses_in(self, called: Sequence[CompletedCall]) -> list[ToolUse]:
         return [ToolUse(self.box.known_as(each.call.name), each.result) for each in called if each.tool is not None]
 
-    def _added(self, each: CompletedCall) -> CompletedCall:
-        """The call, after the tools of the object that it gave were added; those of an earlier one of its class go."""
+    def _adding_tools_of(self, each: CompletedCall) -> CompletedCall:
+        """Add the tools that a call unfolds, and those of the object that it gave; those of an earlier one go."""
+        notes: list[str] = []
+        if isinstance(each.tool, UnfoldingTool):
+            arguments = arguments_of(each.call)
+            chosen = each.tool.chosen({} if isinstance(arguments, str) else arguments)
+            notes += self._plus(each.call.name, chosen)
         artifact = each.result.artifact
-        rule = next((rule for rule in self.interaction.chaining if isinstance(artifact, rule.kind)), None)
-        if artifact is None or rule is None or isinstance(artifact, type):
-            return each
-        own = Tool.safely_from_instance(artifact)
-        tools = tuple(tool for tool in own if rule.select is None or rule.select(artifact, tool))
-        if not tools:
-            return each
-        kind = type(artifact)
-        before, self._chained[kind] = self._chained.get(kind, ()), tools
-        self.box = Toolbox({name: tool for name, tool in self.box.tools.items() if tool not in before})
-        listed_tools = ", ".join(tool.name for tool in tools)
-        note = f"\nFrom now on you can call tools of this {kind.__name__}: {listed_tools}."
-        note += f" They replace those of the earlier {kind.__name__}." if before else ""
-        return self._plus(each, snake(kind.__name__), tools, note)
+        rule = next((rule for rule in self._interaction.chaining if isinstance(artifact, rule.kind)), None)
+        if artifact is not None and rule is not None and not isinstance(artifact, type):
+            own = Tool.safely_from_instance(artifact)
+            if tools := tuple(tool for tool in own if rule.select is None or rule.select(artifact, tool)):
+                kind = type(artifact)
+                before, self._chained[kind] = self._chained.get(kind, ()), tools
+                self.box = Toolbox({name: tool for name, tool in self.box.tools.items() if tool not in before})
+                names = ", ".join(tool.name for tool in tools)
+                replaces = f" They replace those of the earlier {kind.__name__}." if before else ""
+                notes.append(f"From now on you can call tools of this {kind.__name__}: {names}.{replaces}")
+                notes += self._plus(snake(kind.__name__), tools)
+        text = "\n".join((each.result.text, *notes))
+        return replace(each, result=replace(each.result, text=text)) if notes else each
 
-    def _plus(self, each: CompletedCall, origin: str, tools: Iterable[Tool], note: str = "") -> CompletedCall:
-        """Add tools. Where one gets another name because its own is taken, the result says so after the note."""
+    def _plus(self, origin: str, tools: Iterable[Tool]) -> list[str]:
+        """Add tools; what the model has to know of those that get another name because their own is taken."""
         self.box, renamed = self.box.plus(origin, tools)
-        note += "".join(f"\nHere {own!r} is called {name!r}." for own, name in renamed)
-        return replace(each, result=replace(each.result, text=each.result.text + note)) if note else each
+        return [f"Here {own!r} is called {name!r}." for own, name in renamed]
+
+    def _read_on(
+        self,
+        result: Annotated[int, Field(ge=1, description="The number of the result, as it was told")],
+        start: Annotated[int, Field(ge=0, description="How many characters to leave out at its beginning")],
+    ) -> str:
+        """Read on in a long result of a tool, of which only the beginning was given."""
+        if result > len(self._long_results) or start >= len(self._long_results[result - 1]):
+            raise ToolError("There is nothing there. Use the numbers that you were told.")
+        return self._piece(result, start, "call it again with")
+
+    def _piece(self, number: int, start: int, call: str) -> str:
+        text, end = self._long_results[number - 1], start + self._limit
+        if end >= len(text):
+            return text[start:]
+        arguments = json.dumps({"result": number, "start": end})
+        return (
+            f"{text[start:end]}\n[These are the characters from {start:,} to {end:,} of {len(text):,}. "
+            f"To read on, {call} {arguments}.]"
+        )
 
 
 def arguments_of(call: ToolCall) -> dict[str, object] | str:

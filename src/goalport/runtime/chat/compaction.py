@@ -6,7 +6,7 @@ conversations. Above: the hooks of turns.
 """
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate
 from typing import Final, Literal, NamedTuple
 
@@ -15,7 +15,7 @@ from goalport.base.events import ConversationCompacted
 from goalport.models.llm import AssistantMessage, LlmOptions, Message, SystemMessage, ToolReply, UserMessage
 from goalport.models.prompts import as_data
 from goalport.runtime.ai import Ai
-from goalport.runtime.chat.conversation import LEFT_OUT, SUMMARY, Conversation, ConversationMessage
+from goalport.runtime.chat.conversation import SUMMARY, Conversation, ConversationMessage, is_long_result
 from goalport.runtime.chat.conversations import Conversations
 from goalport.runtime.process import ActionContext, AgentProcess
 
@@ -65,15 +65,13 @@ class Compaction(NamedTuple):
 
 def estimated_tokens(messages: Sequence[Message]) -> int:
     """About how many tokens a model reads in these messages: four characters are taken for one."""
-    return sum(map(_tokens, messages))
-
-
-def _tokens(message: Message) -> int:
-    characters = len(message.content)
-    if isinstance(message, AssistantMessage):
-        characters += sum(len(each.name) + len(each.arguments) for each in message.calls)
-    images = len(message.images) if isinstance(message, UserMessage | ToolReply) else 0
-    return _MESSAGE + characters // _CHARACTERS + images * _IMAGE
+    total = 0
+    for each in messages:
+        calls = each.calls if isinstance(each, AssistantMessage) else ()
+        images = each.images if isinstance(each, UserMessage | ToolReply) else ()
+        characters = len(each.content) + sum(len(call.name) + len(call.arguments) for call in calls)
+        total += _MESSAGE + characters // _CHARACTERS + len(images) * _IMAGE
+    return total
 
 
 def next_compaction(messages: Sequence[Message], limit: int) -> Compaction | None:
@@ -82,32 +80,23 @@ def next_compaction(messages: Sequence[Message], limit: int) -> Compaction | Non
     The messages are those that a model would be shown, results of tools that were left out before among them. All stays
     from the message of a person on that is as early as the share of the limit for the newest turns allows.
     """
-    sizes = [_tokens(each) for each in messages]
+    sizes = [estimated_tokens([each]) for each in messages]
     left = sum(sizes)
     if left <= limit:
         return None
-    before, starts = [0, *accumulate(sizes)], [*_turn_starts(messages)]
+    before, starts, open_until = [0, *accumulate(sizes)], list[int](), -1
+    replied = {each.call_id: place for place, each in enumerate(messages) if isinstance(each, ToolReply)}
+    for place, each in enumerate(messages):  # a turn starts with a person, but not while a result of a tool is missing
+        if isinstance(each, UserMessage) and place > open_until:
+            starts.append(place)
+        if isinstance(each, AssistantMessage):
+            open_until = max(open_until, *(replied.get(call.id, -1) for call in each.calls), -1)
     fitting = (place for place in starts if left - before[place] <= round(limit * _KEPT))
     kept_from = next(fitting, starts[-1] if starts else 0)
-    if any(map(_is_long_result, messages[:kept_from])):
+    if any(map(is_long_result, messages[:kept_from])):
         return Compaction("tool results", kept_from)
     covers_any = any(not isinstance(each, SystemMessage) for each in messages[:kept_from])
     return Compaction("summary", kept_from) if covers_any else None
-
-
-def _is_long_result(message: Message) -> bool:
-    return isinstance(message, ToolReply) and (len(message.content) > len(LEFT_OUT) or bool(message.images))
-
-
-def _turn_starts(messages: Sequence[Message]) -> Iterator[int]:
-    """The places of the messages of people, but for those that came while a tool had not given its result yet."""
-    replied = {each.call_id: place for place, each in enumerate(messages) if isinstance(each, ToolReply)}
-    open_until = -1
-    for place, each in enumerate(messages):
-        if isinstance(each, UserMessage) and place > open_until:
-            yield place
-        if isinstance(each, AssistantMessage):
-            open_until = max(open_until, *(replied.get(call.id, -1) for call in each.calls), -1)
 
 
 async def compact(
@@ -121,7 +110,7 @@ async def compact(
         before, old = estimated_tokens(messages), messages[: wanted.up_to]
         last = conversation.visible[wanted.up_to - 1].id
         if wanted.what == "tool results":
-            concerned = sum(map(_is_long_result, old))
+            concerned = sum(map(is_long_result, old))
             entry = ConversationMessage(role=SUMMARY, message=SystemMessage(""), clears=last)
         else:
             concerned = sum(not isinstance(each, SystemMessage) for each in old)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice, takewhile
-from typing import Any, Final, Literal, NamedTuple, Self, TypeVar, cast
+from typing import Any, Final, Literal, NamedTuple, Self, TypeGuard, TypeVar, cast, get_args
 
 from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.errors import BadInput, GoalportError, Unreadable
@@ -78,22 +78,38 @@ _ROLES: Final[Mapping[type, Role]] = {
 
 def to_record(entry: ConversationMessage) -> MessageRecord:
     """The record of a message, for a store."""
-    value = message_json(entry.message)
-    if entry.assets:
-        value["assets"] = [asdict(each) for each in entry.assets]
-    value.update({name: each for name in ("covers", "clears") if (each := getattr(entry, name))})
+    some = {"assets": [asdict(each) for each in entry.assets], "covers": entry.covers, "clears": entry.clears}
+    value = message_json(entry.message) | {name: each for name, each in some.items() if each}
     return MessageRecord(entry.id, entry.parent, entry.role, entry.name, entry.text, value, entry.at)
 
 
 def from_record(record: MessageRecord) -> ConversationMessage:
     """The message of a record. Raises `Unreadable` for one that a newer version has written."""
     value = cast("Mapping[str, Any]", record.value)
+    fix = "Use the program that wrote it, or a newer one."
+    if (role := record.role) not in get_args(Role):
+        raise Unreadable(f"message {record.id}", f"its role is {role!r}.", fix)
+    message: Message
     try:
+        content, written = str(value["content"]), value.get("images", ())
+        images = tuple(Image(each["media_type"], base64.b64decode(each["data"], validate=True)) for each in written)
+        match role:
+            case "user":
+                message = UserMessage(content, images)
+            case "assistant":
+                calls = tuple(ToolCall(**each) for each in value.get("calls", ()))
+                thinking, finish = value.get("thinking", ""), value.get("finish", "stop")
+                message = AssistantMessage(content, calls, thinking, finish=finish)
+            case "tool":
+                failed = bool(value.get("is_error"))
+                message = ToolReply(value["call_id"], value["name"], content, images, is_error=failed)
+            case _:
+                message = SystemMessage(content)
         return ConversationMessage(
             id=record.id,
             parent=record.parent,
-            role=cast("Role", record.role),
-            message=_message(record.role, value),
+            role=cast("Role", role),
+            message=message,
             name=record.name,
             at=record.at,
             assets=tuple(Asset(**each) for each in value.get("assets", ())),
@@ -101,53 +117,33 @@ def from_record(record: MessageRecord) -> ConversationMessage:
             clears=value.get("clears", ""),
         )
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
-        raise Unreadable(
-            f"message {record.id}", f"{error}.", "Use the program that wrote it, or a newer one."
-        ) from error
+        raise Unreadable(f"message {record.id}", f"{error}.", fix) from error
 
 
 def message_json(message: Message) -> dict[str, Any]:
     """A message as a JSON object: what was said, images in base64, and calls of tools."""
-    value: dict[str, Any] = {"content": message.content}
-    match message:
-        case AssistantMessage(_, calls, thinking, _, finish):
-            value |= {"calls": [asdict(each) for each in calls]} if calls else {}
-            value |= {"thinking": thinking} if thinking else {}
-            return {**value, "finish": finish}
-        case ToolReply():
-            value |= {"call_id": message.call_id, "name": message.name, "is_error": message.is_error}
-        case _:
-            pass
-    written = [
-        {"media_type": each.media_type, "data": base64.b64encode(each.data).decode()}
-        for each in getattr(message, "images", ())
-    ]
-    return value | ({"images": written} if written else {})
-
-
-def _message(role: str, value: Mapping[str, Any]) -> Message:
-    content = str(value["content"])
-    images = tuple(
-        Image(each["media_type"], base64.b64decode(each["data"], validate=True)) for each in value.get("images", ())
-    )
-    match role:
-        case "user":
-            return UserMessage(content, images)
-        case "assistant":
-            calls = tuple(ToolCall(**each) for each in value.get("calls", ()))
-            return AssistantMessage(content, calls, value.get("thinking", ""), finish=value.get("finish", "stop"))
-        case "tool":
-            return ToolReply(value["call_id"], value["name"], content, images, is_error=bool(value.get("is_error")))
-        case "system" | "summary":
-            return SystemMessage(content)
-        case _:
-            raise ValueError(f"its role is {role!r}")
+    images = getattr(message, "images", ())
+    more: dict[str, Any] = {}
+    some: dict[str, Any] = {
+        "images": [{"media_type": each.media_type, "data": base64.b64encode(each.data).decode()} for each in images]
+    }
+    if isinstance(message, AssistantMessage):
+        more = {"finish": message.finish}
+        some |= {"calls": [asdict(each) for each in message.calls], "thinking": message.thinking}
+    elif isinstance(message, ToolReply):
+        more = {"call_id": message.call_id, "name": message.name, "is_error": message.is_error}
+    return {"content": message.content, **{name: each for name, each in some.items() if each}, **more}
 
 
 LEFT_OUT: Final = "(This result is left out, since it is old.)"
 """What a model is shown in place of the result of an old tool."""
 
 M = TypeVar("M", bound=Message)
+
+
+def is_long_result(message: Message) -> TypeGuard[ToolReply]:
+    """Whether it is the result of a tool that could be left out."""
+    return isinstance(message, ToolReply) and (len(message.content) > len(LEFT_OUT) or bool(message.images))
 
 
 class Loaded:
@@ -228,34 +224,14 @@ class Conversation:
         raise GoalportError(f"Conversation {self.id} is not loaded: it is known only while its chatbot runs.")
 
     @property
+    def record(self) -> ConversationRecord:
+        """Its title, chatbot, caller and context, when it began, and whether it has reached its goal (`finished`)."""
+        return self.loaded.record
+
+    @property
     def title(self) -> str:
         """A few words that say what it is about; empty: it has no title yet."""
-        return self.loaded.record.title
-
-    @property
-    def chatbot(self) -> str:
-        """The name of the chatbot."""
-        return self.loaded.record.chatbot
-
-    @property
-    def caller(self) -> Caller:
-        """The caller to whom it belongs."""
-        return self.loaded.record.caller
-
-    @property
-    def context_id(self) -> str:
-        """The context with whose objects it begins; empty: none."""
-        return self.loaded.record.context_id
-
-    @property
-    def finished(self) -> bool:
-        """Whether it has reached its goal, so that nothing more is answered."""
-        return self.loaded.record.finished
-
-    @property
-    def created_at(self) -> datetime:
-        """When it began."""
-        return self.loaded.record.created_at
+        return self.record.title
 
     @property
     def entries(self) -> tuple[ConversationMessage, ...]:
@@ -277,8 +253,7 @@ class Conversation:
         places = {each.id: place for place, each in enumerate(shown, start=1)}
         summaries = [each for each in reversed(self.loaded.line) if each.role == SUMMARY]
         for place in range(places.get(next((each.clears for each in summaries if each.clears), ""), 0)):
-            reply = shown[place].message
-            if isinstance(reply, ToolReply) and (len(reply.content) > len(LEFT_OUT) or reply.images):
+            if is_long_result(reply := shown[place].message):
                 shown[place] = replace(shown[place], message=replace(reply, content=LEFT_OUT, images=()))
         summary = next((each for each in summaries if each.covers), None)
         if summary is None:

@@ -17,6 +17,10 @@ from goalport.runtime.process import AgentProcess, new_id
 from goalport.store import ConversationRecord, ConversationStore
 
 Change = Callable[[ConversationRecord], ConversationRecord]
+_MOST_RECENT: Final = 100
+"""How many processes are kept."""
+_MOST_MESSAGES: Final = 10_000
+"""How many messages their conversations have together at most, unless one alone has more."""
 _ID: Final = re.compile(r"[!-~]{1,200}")
 """What every id matches. It can be in a header, and each store can take it."""
 
@@ -31,8 +35,8 @@ class Conversations:
     def __init__(self, store: ConversationStore, erase_process: Callable[[str, str], Awaitable[None]]) -> None:
         self._store, self._erase_process = store, erase_process
         self._loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
-        self.recent = RecentProcesses()
-        """The processes of the conversations that were used last."""
+        self.recent: dict[str, tuple[AgentProcess, int]] = {}
+        """The processes of the conversations that were used last, by id, each with the number of its messages."""
         self.on_change: list[Callable[[str], None]] = []
         """Called with the id of each conversation that this program has changed or deleted."""
 
@@ -53,14 +57,12 @@ class Conversations:
 
     async def find(self, conversation_id: str, caller: Caller) -> Conversation | None:
         """The conversation of that id; None if there is none, or it is somebody else's."""
+        record = await self._store.find(conversation_id) if _ID.fullmatch(conversation_id) else None
+        if record is None or not caller.may_follow(record.caller):
+            return None
         conversation = Conversation(conversation_id)
         try:
-            if not _ID.fullmatch(conversation_id):
-                return None
-            record = await self._record(conversation_id)
-            if not caller.may_follow(record.caller):
-                return None
-            await self._show(conversation, record)
+            await self.load(conversation, record)
         except UnknownName:
             return None
         return conversation
@@ -94,7 +96,7 @@ class Conversations:
         await self.change(conversation, lambda record: record._replace(finished=True))
         for each in await self._store.processes(conversation_id):
             await self._erase_process(each, "Its conversation was deleted.")
-            self.recent.kept.pop(each, None)
+            self.recent.pop(each, None)
         self._loaded.pop(conversation_id, None)
         deleted = await self._store.delete(conversation_id)
         self._notify(conversation_id)
@@ -133,9 +135,21 @@ class Conversations:
             raise UnknownName("conversation", conversation_id, None)
         return found
 
-    async def load(self, conversation: Conversation) -> None:
-        """Let a conversation show what is stored now. Raises `UnknownName` if it was deleted."""
-        await self._show(conversation, await self._record(conversation.id))
+    async def load(self, conversation: Conversation, record: ConversationRecord | None = None) -> None:
+        """Let a conversation show what is stored now, or was with a record. Raises `UnknownName` if it was deleted."""
+        record = record or await self._store.find(conversation.id)
+        if record is None:
+            raise UnknownName("conversation", conversation.id, None)
+        loaded = self._loaded.get(record.id)
+        if loaded is None or loaded.record.version < record.version:
+            messages = await self._store.messages(record.id)
+            if record.head and not any(each.id == record.head for each in messages):  # deleted meanwhile
+                raise UnknownName("conversation", record.id, None)
+            if loaded is None:
+                loaded = self._loaded.setdefault(record.id, Loaded(record, messages))
+            if loaded.record.version < record.version:  # something newer may have been saved here meanwhile
+                loaded.refresh(record, messages)
+        conversation.loaded = loaded
 
     async def append(self, conversation: Conversation, *messages: ConversationMessage) -> None:
         """Store what was added to a conversation, and then these messages, in its branch.
@@ -185,47 +199,14 @@ class Conversations:
         self._notify(record.id)
         return True
 
+    def keep(self, process: AgentProcess, messages: int) -> None:
+        """Keep a process whose conversation has so many messages in memory, and let others go if they are too many."""
+        self.recent.pop(process.id, None)
+        self.recent[process.id] = process, messages
+        together = sum(each for _, each in self.recent.values())
+        while len(self.recent) > 1 and (len(self.recent) > _MOST_RECENT or together > _MOST_MESSAGES):
+            together -= self.recent.pop(next(iter(self.recent)))[1]
+
     def _notify(self, conversation_id: str) -> None:
         for tell in self.on_change:
             tell(conversation_id)
-
-    async def _record(self, conversation_id: str) -> ConversationRecord:
-        record = await self._store.find(conversation_id)
-        if record is None:
-            raise UnknownName("conversation", conversation_id, None)
-        return record
-
-    async def _show(self, conversation: Conversation, record: ConversationRecord) -> None:
-        """Let a conversation show what is stored. Raises `UnknownName` if it was deleted since its record was read."""
-        loaded = self._loaded.get(record.id)
-        if loaded is None or loaded.record.version < record.version:
-            messages = await self._store.messages(record.id)
-            if record.head and not any(each.id == record.head for each in messages):
-                raise UnknownName("conversation", record.id, None)
-            if loaded is None:
-                loaded = self._loaded.setdefault(record.id, Loaded(record, messages))
-            if loaded.record.version < record.version:  # something newer may have been saved here meanwhile
-                loaded.refresh(record, messages)
-        conversation.loaded = loaded
-
-
-_MOST: Final = 100
-"""How many are kept."""
-_MOST_MESSAGES: Final = 10_000
-"""How many messages they have together at most, unless one alone has more."""
-
-
-class RecentProcesses:
-    """Keeps the processes that were used last, with what is known of their conversations."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, tuple[AgentProcess, int]] = {}
-        """Each by its id, with the number of its messages; the one that was used last is at the end."""
-
-    def keep(self, process: AgentProcess, messages: int) -> None:
-        """Keep a process whose conversation has so many messages, and let others go if they are too many."""
-        self.kept.pop(process.id, None)
-        self.kept[process.id] = process, messages
-        together = sum(each for _, each in self.kept.values())
-        while len(self.kept) > 1 and (len(self.kept) > _MOST or together > _MOST_MESSAGES):
-            together -= self.kept.pop(next(iter(self.kept)))[1]

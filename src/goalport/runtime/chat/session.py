@@ -9,7 +9,7 @@ doors. (User guide, sections 3.12.12 and 3.12.13.)
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -42,13 +42,6 @@ from goalport.runtime.process import (
 )
 
 
-class DeployedAgents(Protocol):
-    """What is deployed on a platform."""
-
-    def __iter__(self) -> Iterator[Agent]: ...
-    def named(self, name: str, /) -> Agent: ...
-
-
 class Recovery(Protocol):
     """What goes on with the processes of programs that ended."""
 
@@ -59,7 +52,7 @@ class Platform(Protocol):
     """What chatbots need of a platform; `AgentPlatform` has it."""
 
     @property
-    def agents(self) -> DeployedAgents: ...
+    def agents(self) -> Iterable[Agent]: ...
     @property
     def options(self) -> ProcessOptions: ...
     @property
@@ -178,30 +171,28 @@ class Turn:
             await self._platform.conversations.load(self._conversation)
         new = (each for each in self._conversation.entries if each.id not in self._known)
         said = tuple(each for each in new if each.role == "assistant")
-        self._emit_missed(said)
+        open_questions = self.process.open_questions
+        # What was said and asked while another program ran the process.
+        seen = {each.message_id for each in self._happened if isinstance(each, MessageSent)}
+        seen |= {each.question_id for each in self._happened if isinstance(each, QuestionAsked)}
+        where, conversation = self.process.id, self._conversation.id
+        for each in said:
+            if each.id not in seen:
+                self.on_event(MessageSent(each.id, each.text, conversation_id=conversation, process_id=where))
+        for each in open_questions:
+            if each.id not in seen:
+                self.on_event(QuestionAsked(each.id, each.action, each.message, process_id=where))
         failure = "" if isinstance(outcome, Completed | Waiting) else outcome.reason
         if isinstance(outcome, Stuck) and not outcome.turn_failed:
             failure = f"No action has answered: {outcome.reason}" if self._reacts and not said else ""
         return TurnResult(
             outcome=outcome,
             messages=said,
-            questions=self.process.open_questions if isinstance(outcome, Waiting) else (),
+            questions=open_questions if isinstance(outcome, Waiting) else (),
             failure=failure,
             finished=isinstance(outcome, Completed),
             usage=self.process.turn_usage,
         )
-
-    def _emit_missed(self, said: tuple[ConversationMessage, ...]) -> None:
-        """Tell the readers what was said and asked while another program ran the process."""
-        told = {each.message_id for each in self._happened if isinstance(each, MessageSent)}
-        asked = {each.question_id for each in self._happened if isinstance(each, QuestionAsked)}
-        where, conversation = self.process.id, self._conversation.id
-        for each in said:
-            if each.id not in told:
-                self.on_event(MessageSent(each.id, each.text, conversation_id=conversation, process_id=where))
-        for each in self.process.open_questions:
-            if each.id not in asked:
-                self.on_event(QuestionAsked(each.id, each.action, each.message, process_id=where))
 
     def _wake(self) -> None:
         self._news.set()
@@ -251,7 +242,7 @@ class ChatSession:
 
     def is_finished(self) -> bool:
         """Whether the conversation has reached its goal: nothing more is answered."""
-        return self.conversation.finished
+        return self.conversation.record.finished
 
     async def on_user_message(self, message: UserMessage, *, name: str = "") -> TurnResult:
         """Say something to the chatbot, and return when the turn is over; the channel receives what happens meanwhile.
@@ -316,16 +307,14 @@ class ChatSession:
 
     async def follow(self) -> Turn | None:
         """The turn that runs now, for one more reader; None: no turn runs."""
-        return await self._turn(running=True)
+        return await self.last_turn(running=True)
 
-    async def last_turn(self) -> Turn | None:
+    async def last_turn(self, *, running: bool = False) -> Turn | None:
         """The turn that runs now, or how the last one left the process; None: there is no process.
 
-        A turn that was over before has no events and no messages, but its outcome and its open questions.
+        A turn that was over before has no events and no messages, but its outcome and its open questions. With
+        `running`, there is none.
         """
-        return await self._turn(running=False)
-
-    async def _turn(self, *, running: bool) -> Turn | None:
         turn = self.conversation.loaded.turn
         if isinstance(turn, Turn) and not turn.over:
             return turn
@@ -373,7 +362,7 @@ class ChatSession:
         """Note how the process is now: one that rests is kept only as long as the conversation was used lately."""
         self._busy = process if _runs(process) or process.open_questions else None
         self._seen = ref(process)
-        self.platform.conversations.recent.keep(process, len(self.conversation.loaded.messages))
+        self.platform.conversations.keep(process, len(self.conversation.loaded.messages))
 
     async def find_process(self) -> AgentProcess | None:
         """The process, if it can go on or has reached its goal; None: another one is needed.
@@ -411,7 +400,7 @@ class ChatSession:
             if process is not None:
                 process.terminate("The conversation goes on from an earlier message, in another process.")
             process = self._busy = self._seen = None
-        if conversation.finished or (process is not None and process.over):
+        if conversation.record.finished or (process is not None and process.over):
             raise ConversationEnded(f"Conversation {conversation.id} has reached its goal. Begin another one.")
         if process is None:
             process = new = self.chatbot.new_process(conversation, self.caller)
@@ -454,7 +443,10 @@ class AgentProcessChatbot:
     @property
     def agent(self) -> Agent:
         """The agent. Raises `UnknownName` if it is not deployed any more."""
-        return self.platform.agents.named(self.name)
+        agents = {each.name: each for each in self.platform.agents}
+        if self.name not in agents:
+            raise UnknownName("agent", self.name, agents)
+        return agents[self.name]
 
     @property
     def description(self) -> str:
@@ -496,7 +488,7 @@ class AgentProcessChatbot:
     ) -> ChatSession | None:
         """The session of a conversation of this chatbot; None if there is none, or it is somebody else's."""
         conversation = await self.platform.conversations.find(conversation_id, caller)
-        if conversation is None or conversation.chatbot != self.name:
+        if conversation is None or conversation.record.chatbot != self.name:
             return None
         session = ChatSession(self, conversation, caller, channel)
         await session.find_process()
@@ -528,19 +520,19 @@ class AgentProcessChatbot:
 
     def new_process(self, conversation: Conversation, caller: Caller) -> AgentProcess:
         """A process for a conversation, which has not begun. It is that of the owner, also where an admin speaks."""
-        mark, given = self.mark, self.platform.options
+        mark, given, record = self.mark, self.platform.options, conversation.record
         budget = Budget(actions=mark.max_actions_per_turn, cost=mark.max_cost_per_turn, tokens=mark.max_tokens_per_turn)
         options = given.with_(
             turns=True,
             budget=budget,
             deadline=mark.seconds_per_turn,
-            context_id=conversation.context_id,
-            context_scope=mark.context_scope if conversation.context_id == mark.context_id else "",
+            context_id=record.context_id,
+            context_scope=mark.context_scope if record.context_id == mark.context_id else "",
             keep_events=True,
             planner=PlannerType.UTILITY,
             verbosity=self._verbosity or given.verbosity,
         )
-        owner = caller if caller.same_as(conversation.caller) else conversation.caller
+        owner = caller if caller.same_as(record.caller) else record.caller
         return self.platform.create_agent_process(self.name, options=options, caller=owner)
 
 
@@ -568,7 +560,7 @@ class Chatbots(Mapping[str, AgentProcessChatbot]):
     def named(self, name: str) -> AgentProcessChatbot:
         """The chatbot of that name. Raises `UnknownName`, which says what there is."""
         if name not in self:
-            raise UnknownName("chatbot", name, tuple(self))
+            raise UnknownName("chatbot", name, self)
         return self[name]
 
 

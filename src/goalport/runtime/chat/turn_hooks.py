@@ -61,7 +61,7 @@ class ConversationTurns:
         if conversation is None:
             return
         await self._conversations.append(conversation)
-        if isinstance(process.outcome, Completed) and not conversation.finished:
+        if isinstance(process.outcome, Completed) and not conversation.record.finished:
             await self._conversations.change(conversation, lambda record: record._replace(finished=True))
         if not conversation.title:
             await self._give_title(conversation)
@@ -99,32 +99,26 @@ class ConversationTurns:
         What others have saved meanwhile stays. Objects that cannot be written are not saved, and the log says so.
         Nothing happens without a context, or if it is shared by a scope that the caller lacks.
         """
-        context_id, scope = process.options.context_id, process.options.context_scope
-        if not context_id or not Context(context_id, process.caller, scope=scope).open_to(process.caller):
+        context_id, caller, scope = process.options.context_id, process.caller, process.options.context_scope
+        if not context_id or not Context(context_id, caller, scope=scope).open_to(caller):
             return
-
-        async def found() -> Context:
-            known = await self._platform.contexts.find(context_id, process.caller, scope=scope)
-            return known or Context(context_id, process.caller, scope=scope)
-
-        async def save(news: Sequence[tuple[str, object]]) -> None:
-            context = await found()
-            for name, value in news:
+        contexts = self._platform.contexts
+        known = await contexts.find(context_id, caller, scope=scope)
+        news = _news(process, [*known.objects, *known.names.values()] if known else [])
+        batches = [news] if news else []
+        while batches:
+            context = await contexts.find(context_id, caller, scope=scope) or Context(context_id, caller, scope=scope)
+            batch = batches.pop(0)
+            for name, value in batch:
                 context.bind(name, value) if name else context.add(value)
-            await self._platform.contexts.save(context)
-
-        held = await found()
-        news = _news(process, [*held.objects, *held.names.values()])
-        try:
-            if news:
-                await save(news)
-        except Unstorable:
-            for each in news:  # others may be writable
-                try:
-                    await save([each])
-                except Unstorable as error:
-                    told = "Context %s does not get what process %s knows: %s"
-                    _log.warning(told, context_id, process.id, error)
+            try:
+                await contexts.save(context)
+            except Unstorable as error:
+                if len(batch) > 1:
+                    batches = [[each] for each in batch]  # others may be writable
+                else:
+                    text = "Context %s does not get what process %s knows: %s"
+                    _log.warning(text, context_id, process.id, error)
 
     async def close(self) -> None:
         """End the work beside the conversations."""

@@ -95,7 +95,7 @@ class AgentBuilder:
     ) -> Callable[[F], F]: ...
     def action(self, function: Callable[..., Any] | None = None, /, *, name: str = "", **settings: Any) -> Any:
         """Add a function as an action; the settings are those of `@action`, and `name` defaults to the function's."""
-        return self._adding(decorators.action(**settings), function, name)
+        return self._add(decorators.action(**settings), function, name)
 
     def achieves_goal(
         self,
@@ -109,7 +109,7 @@ class AgentBuilder:
     ) -> Callable[[F], F]:
         """Add a function as an action whose completion achieves a goal; see the decorator of the same name."""
         goal: dict[str, Any] = {"description": description, "tags": tags, "examples": examples, "export": export}
-        return self._adding(decorators.achieves_goal(value=value, **goal), None, name)
+        return self._add(decorators.achieves_goal(value=value, **goal), None, name)
 
     @overload
     def condition(self, function: F, /) -> F: ...
@@ -117,7 +117,7 @@ class AgentBuilder:
     def condition(self, /, *, name: str = "", cost: float = 0.0) -> Callable[[F], F]: ...
     def condition(self, function: Callable[..., Any] | None = None, /, *, name: str = "", cost: float = 0.0) -> Any:
         """Add a function that answers whether a condition holds; None says that nobody knows."""
-        return self._adding(decorators.condition(name=name, cost=cost), function, name)
+        return self._add(decorators.condition(name=name, cost=cost), function, name)
 
     @overload
     def cost(self, function: F, /) -> F: ...
@@ -125,7 +125,7 @@ class AgentBuilder:
     def cost(self, /, *, name: str = "") -> Callable[[F], F]: ...
     def cost(self, function: Callable[..., Any] | None = None, /, *, name: str = "") -> Any:
         """Add a function that computes a cost or a value, for `cost_method=` and `value_method=`."""
-        return self._adding(decorators.cost(name=name), function, name)
+        return self._add(decorators.cost(name=name), function, name)
 
     def prompted(
         self,
@@ -182,10 +182,9 @@ class AgentBuilder:
         """Why a workspace does not serve it, if that is probably not intended."""
         return "" if self._built else f"the builder of {self.name} was never asked to build its agent. Write .build()."
 
-    def _adding(self, mark: Callable[[Any], Any], function: Callable[..., Any] | None, name: str) -> Any:
-        return partial(self._add, mark, name) if function is None else self._add(mark, name, function)
-
-    def _add(self, mark: Callable[[Any], Any], name: str, function: F) -> F:
+    def _add(self, mark: Callable[[Any], Any], function: Callable[..., Any] | None, name: str) -> Any:
+        if function is None:
+            return partial(self._add, mark, name=name)
         if not callable(function):
             raise TypeError(f"Expected a function, but got {function!r}. Write settings by their names.")
         known = next((key for key, each in self._members.items() if each.__func__ is function), "")

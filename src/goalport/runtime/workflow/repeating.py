@@ -3,7 +3,7 @@
 (User guide, section 3.7.1.)
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Self, TypeVar, cast, overload
 
@@ -29,46 +29,100 @@ from goalport.runtime.workflow.workflow import (
 
 T = TypeVar("T")
 K = TypeVar("K")
-_ROUNDS = 5
-_THRESHOLD = 0.9
 _HISTORY = newest(History)
+
+
+@dataclass(frozen=True)
+class Repetition(Workflow[T]):
+    """A workflow that repeats a step."""
+
+    attempts: Callable[[ActionContext], Awaitable[History[T]]] = field(repr=False)
+
+    def returning_history(self) -> Workflow[History[T]]:
+        """The same workflow, but its result is the history of all attempts, whose `best` is the result otherwise."""
+        kind = cast("type[History[T]]", cast("Any", History)[self.kind])
+        return Workflow(kind, [replace(each, kind=kind, run=self.attempts) for each in self.stages])
 
 
 @dataclass(frozen=True, slots=True)
 class _Repeated(Generic[T]):
-    """What both builders know: what is repeated, and how often at most."""
+    """A task that is repeated, and what decides when it is enough: a function, else the score of an evaluator."""
 
     kind: type[T]
     task: Step[T] | None = None
-    limit: int = _ROUNDS
+    limit: int = 5
+    evaluator: Step[Feedback] | None = None
+    good: Step[bool] | None = None
+    threshold: float = 0.9
 
     def with_max_iterations(self, limit: int, /) -> Self:
         """Make so many attempts at most, and give the best of them. Raises `DeclarationError` for a limit below 1."""
         if type(limit) is not int or limit < 1:
-            raise self._mistake("a limit of 1 or more rounds", f"it is {limit!r}", "Raise it.")
+            raise _mistake(self.kind, "a limit of 1 or more rounds", f"it is {limit!r}", "Raise it.")
         return replace(self, limit=limit)
 
-    def _judged(
-        self, evaluator: Step[Feedback] | None, good: Step[bool] | None, threshold: float = _THRESHOLD
-    ) -> "Repetition[T]":
-        if self.task is None:
-            raise self._mistake("a function to repeat", "there is none", "Write repeating(…) before.")
-        if evaluator is None or good is None:
-            (one,) = judges = [each for each in (evaluator, good) if each is not None]
-            until = f"until {one.label} {f'gives a score of {threshold:g}' if evaluator else 'holds'}"
-        else:
-            judges = [evaluator, good]
-            until = f"until {good.label} accepts what {evaluator.label} says of it"
-        rounds = _Rounds(self.kind, self.task, self.limit, evaluator, good, threshold)
-        words = f"Repeats {self.task.label} {until}, {counted(self.limit, 'round')} at most"
-        made = (self.kind, Feedback)
-        first = tuple(self.task.wants(()))  # in the first round nothing is made yet
-        stage = Stage("repeat", words, self.kind, [self.task, *judges], made, rounds.run, first)
-        return Repetition(self.kind, [stage], rounds)
 
-    def _mistake(self, expected: str, came: str, fix: str) -> DeclarationError:
-        where = f"A repetition for {type_name(self.kind)}"
-        return DeclarationError(where, expected=expected, came=came, fix=fix)
+def _mistake(kind: object, expected: str, came: str, fix: str) -> DeclarationError:
+    return DeclarationError(f"A repetition for {type_name(kind)}", expected=expected, came=came, fix=fix)
+
+
+def _repetition(rounds: _Repeated[T]) -> Repetition[T]:
+    """The workflow that a builder makes when it knows all."""
+    task = rounds.task
+    if task is None:
+        raise _mistake(rounds.kind, "a function to repeat", "there is none", "Write repeating(…) before.")
+    judges = [each for each in (rounds.evaluator, rounds.good) if each is not None]
+    match rounds.evaluator, rounds.good:
+        case Step() as evaluator, Step() as good:
+            until = f"{good.label} accepts what {evaluator.label} says of it"
+        case Step() as evaluator, None:
+            until = f"{evaluator.label} gives a score of {rounds.threshold:g}"
+        case _:
+            until = f"{judges[0].label} holds"
+
+    async def attempts(context: ActionContext) -> History[T]:
+        return await _attempts(rounds, task, context)
+
+    async def run(context: ActionContext) -> T:
+        best = (await attempts(context)).best
+        assert best is not None
+        return best.result
+
+    words = f"Repeats {task.label} until {until}, {counted(rounds.limit, 'round')} at most"
+    made = (rounds.kind, Feedback)
+    first = tuple(task.wants(()))  # in the first round nothing is made yet
+    return Repetition(rounds.kind, [Stage("repeat", words, rounds.kind, [task, *judges], made, run, first)], attempts)
+
+
+async def _attempts(rounds: _Repeated[T], task: Step[T], context: ActionContext) -> History[T]:
+    """All attempts, of which the last is accepted, or none."""
+    context, history = context.on_copy(), History[T]()
+    taken = any(fits(rounds.kind, each.type) for each in task.wants(()))
+    # What another repetition has made is hidden, except for an object that the task begins with.
+    for kind in (Feedback, History, *(() if taken else (rounds.kind,))):
+        context.blackboard.hide_all(kind)
+    last: tuple[object, ...] = ()  # the newest attempt and its feedback
+    for number in range(1, rounds.limit + 1):
+        with task.span(context, name := f"round {number}"):
+            here = context.on_copy(place=name)
+            result = await task.run(here.on_copy(history, *last))
+            feedback, last = None, (Typed(result, rounds.kind),)
+            if rounds.evaluator is not None:
+                feedback = await rounds.evaluator.run(here.on_copy(history, *last))
+                last = (*last, feedback)
+            before, history = history, history.with_attempt(Attempt(result, feedback))
+            if rounds.good is None:
+                accepted = feedback is not None and feedback.score >= rounds.threshold
+            else:
+                accepted = await rounds.good.run(here.on_copy(history, *last))
+        score = "" if feedback is None else f", score {feedback.score:g}"
+        context.progress(f"round {number} of {rounds.limit}{score}")
+        if accepted:
+            return before.with_attempt(Attempt(result, feedback, accepted=True))
+    best = history.best
+    words = f"the best attempt, score {best.score:g}" if best and best.feedback else "the last attempt"
+    context.progress(f"No attempt of {rounds.limit} was accepted: the result is {words}.")
+    return history
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +150,16 @@ class RepeatUntil(_Repeated[T]):
         return replace(self, task=read_step(function, self.kind, [context_itself], [_HISTORY, context_itself]))
 
     @overload
-    def until(self, function: Callable[[T], Given[bool]], /) -> "Repetition[T]": ...
+    def until(self, function: Callable[[T], Given[bool]], /) -> Repetition[T]: ...
     @overload
-    def until(self, function: Callable[[T, History[T]], Given[bool]] | Function[bool], /) -> "Repetition[T]": ...
-    def until(self, function: Function[bool], /) -> "Repetition[T]":
+    def until(self, function: Callable[[T, History[T]], Given[bool]] | Function[bool], /) -> Repetition[T]: ...
+    def until(self, function: Function[bool], /) -> Repetition[T]:
         """End when this function returns True for the newest attempt.
 
         The parameters of a lambda are the attempt, or the attempt and the history, in which it is the last.
         """
         last = newest(self.kind)
-        return self._judged(None, read_step(function, bool, [last], [last, _HISTORY]))
+        return _repetition(replace(self, good=read_step(function, bool, [last], [last, _HISTORY])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +170,6 @@ class RepeatUntilAcceptable(_Repeated[T]):
     score of 0.9, or with the best attempt of five.
     """
 
-    threshold: float = _THRESHOLD
-    criteria: Step[bool] | None = None
-
     @staticmethod
     def returning(kind: type[K]) -> "RepeatUntilAcceptable[K]":
         """Begin a workflow with a result of this type."""
@@ -127,7 +178,7 @@ class RepeatUntilAcceptable(_Repeated[T]):
     def with_score_threshold(self, threshold: float, /) -> Self:
         """Accept an attempt with this score or a better one. Raises `DeclarationError` unless it is from 0 to 1."""
         if not is_number(threshold) or not 0 <= threshold <= 1:
-            raise self._mistake("a threshold from 0 to 1", f"it is {threshold!r}", "Scores are from 0 to 1.")
+            raise _mistake(self.kind, "a threshold from 0 to 1", f"it is {threshold!r}", "Scores are from 0 to 1.")
         return replace(self, threshold=threshold)
 
     @overload
@@ -140,7 +191,7 @@ class RepeatUntilAcceptable(_Repeated[T]):
         The parameters of a lambda are the feedback, or the feedback and the attempt.
         """
         feedback = newest(Feedback)
-        return replace(self, criteria=read_step(function, bool, [feedback], [feedback, newest(self.kind)]))
+        return replace(self, good=read_step(function, bool, [feedback], [feedback, newest(self.kind)]))
 
     @overload
     def repeating(self, function: Callable[[ActionContext], Given[T]], /) -> Self: ...
@@ -163,12 +214,12 @@ class RepeatUntilAcceptable(_Repeated[T]):
         return replace(self, task=task)
 
     @overload
-    def with_evaluator(self, function: Callable[[T], Given[Feedback]], /) -> "Repetition[T]": ...
+    def with_evaluator(self, function: Callable[[T], Given[Feedback]], /) -> Repetition[T]: ...
     @overload
     def with_evaluator(
         self, function: Callable[[T, ActionContext], Given[Feedback]] | Function[Feedback], /
-    ) -> "Repetition[T]": ...
-    def with_evaluator(self, function: Function[Feedback], /) -> "Repetition[T]":
+    ) -> Repetition[T]: ...
+    def with_evaluator(self, function: Function[Feedback], /) -> Repetition[T]:
         """Evaluate each attempt with this function, and so complete the workflow.
 
         Its parameters are filled as those of an action; those of a lambda are the attempt, or the attempt and the
@@ -176,68 +227,4 @@ class RepeatUntilAcceptable(_Repeated[T]):
         """
         attempt = newest(self.kind)
         evaluator = read_step(function, Feedback, [attempt], [attempt, context_itself])
-        return self._judged(evaluator, self.criteria, self.threshold)
-
-
-@dataclass(frozen=True)
-class Repetition(Workflow[T]):
-    """A workflow that repeats a step."""
-
-    rounds: "_Rounds[T]" = field(repr=False)
-
-    def returning_history(self) -> Workflow[History[T]]:
-        """The same workflow, but its result is the history of all attempts, whose `best` is the result otherwise."""
-        kind = cast("type[History[T]]", cast("Any", History)[self.kind])
-        return Workflow(kind, [replace(each, kind=kind, run=self.rounds.attempts) for each in self.stages])
-
-
-@dataclass(frozen=True, slots=True)
-class _Rounds(Generic[T]):
-    """A task that is repeated, and what decides when it is enough: a function, else the score of an evaluator."""
-
-    kind: type[T]
-    task: Step[T]
-    limit: int
-    evaluator: Step[Feedback] | None
-    good: Step[bool] | None
-    threshold: float
-
-    async def run(self, context: ActionContext) -> T:
-        """The result of the accepted attempt, or of the best."""
-        best = (await self.attempts(context)).best
-        assert best is not None
-        return best.result
-
-    async def attempts(self, context: ActionContext) -> History[T]:
-        """All attempts, of which the last is accepted, or none."""
-        context, history = context.on_copy(), History[T]()
-        taken = any(fits(self.kind, each.type) for each in self.task.wants(()))
-        # What another repetition has made is hidden, except for an object that the task begins with.
-        for kind in (Feedback, History, *(() if taken else (self.kind,))):
-            context.blackboard.hide_all(kind)
-        for number in range(1, self.limit + 1):
-            with self.task.span(context, name := f"round {number}"):
-                here = context.on_copy(place=name)
-                result = await self.task.run(self._seeing(here, history))
-                feedback, given = None, Typed(result, self.kind)
-                if self.evaluator is not None:
-                    feedback = await self.evaluator.run(here.on_copy(history, given))
-                before, history = history, history.with_attempt(Attempt(result, feedback))
-                if self.good is None:
-                    accepted = feedback is not None and feedback.score >= self.threshold
-                else:
-                    accepted = await self.good.run(self._seeing(here, history))
-            score = "" if feedback is None else f", score {feedback.score:g}"
-            context.progress(f"round {number} of {self.limit}{score}")
-            if accepted:
-                return before.with_attempt(Attempt(result, feedback, accepted=True))
-        best = history.best
-        words = f"the best attempt, score {best.score:g}" if best and best.feedback else "the last attempt"
-        context.progress(f"No attempt of {self.limit} was accepted: the result is {words}.")
-        return history
-
-    def _seeing(self, context: ActionContext, history: History[T]) -> ActionContext:
-        """A context with the history, and with the newest attempt and its feedback as the newest objects."""
-        last = history.last
-        objects = () if last is None else (Typed(last.result, self.kind), last.feedback)
-        return context.on_copy(history, *(each for each in objects if each is not None))
+        return _repetition(replace(self, evaluator=evaluator))

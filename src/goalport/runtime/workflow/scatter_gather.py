@@ -60,28 +60,12 @@ class Gathered(Generic[E]):
     failures: list[BranchFailure]
 
 
-@dataclass(frozen=True, slots=True)
-class ScatterGatherBuilder(Generic[R]):
+@dataclass(frozen=True)
+class ScatterGatherBuilder(Generic[R, E]):
     """Functions that run at once, and one that consolidates what they give.
 
     `ScatterGatherBuilder.returning(FactChecks).from_elements(FactCheck).generated_by(checks).consolidated_by(merge)`.
     """
-
-    kind: type[R]
-
-    @staticmethod
-    def returning(kind: type[T]) -> "ScatterGatherBuilder[T]":
-        """Begin a workflow with a result of this type."""
-        return ScatterGatherBuilder(kind)
-
-    def from_elements(self, kind: type[E]) -> "Scattering[E, R]":
-        """Say of what type the elements are that the result is made of."""
-        return Scattering(self.kind, kind)
-
-
-@dataclass(frozen=True)
-class Scattering(Generic[E, R]):
-    """A scatter that knows what its result and its elements are."""
 
     kind: type[R]
     element: type[E]
@@ -93,6 +77,15 @@ class Scattering(Generic[E, R]):
     """With how many elements it goes on; None: with all."""
     seconds: float | None = None
     """How long a branch may take."""
+
+    @staticmethod
+    def returning(kind: type[T]) -> "ScatterGatherBuilder[T, Any]":
+        """Begin a workflow with a result of this type."""
+        return ScatterGatherBuilder(kind, object)
+
+    def from_elements(self, kind: type[T]) -> "ScatterGatherBuilder[R, T]":
+        """Say of what type the elements are that the result is made of."""
+        return ScatterGatherBuilder(self.kind, kind)
 
     @overload
     def generated_by(
@@ -227,13 +220,13 @@ class Scattering(Generic[E, R]):
 
 
 @dataclass(frozen=True)
-class ConsensusBuilder(Scattering[R, R]):
+class ConsensusBuilder(ScatterGatherBuilder[R, R]):
     """A scatter whose sources give objects of the result's type: from several answers to a question, one.
 
     `ConsensusBuilder.returning(Verdict).sourced_from(judges).with_consensus_by(majority)`.
     """
 
-    with_consensus_by = Scattering[R, R].consolidated_by
+    with_consensus_by = ScatterGatherBuilder[R, R].consolidated_by
 
     @staticmethod
     def returning(kind: type[T]) -> "ConsensusBuilder[T]":
@@ -247,5 +240,5 @@ class ConsensusBuilder(Scattering[R, R]):
     @overload
     def sourced_from(self, functions: Branches[Function[R]], /, *, max_concurrency: int = _AT_ONCE) -> Self: ...
     def sourced_from(self, functions: Branches[Function[R]], /, *, max_concurrency: int = _AT_ONCE) -> Self:
-        """Ask these functions; see `Scattering.generated_by`."""
+        """Ask these functions; see `generated_by`."""
         return self.generated_by(functions, max_concurrency=max_concurrency)

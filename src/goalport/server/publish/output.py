@@ -399,7 +399,7 @@ class ChatReply(BaseModel):
                 )
                 for each in assets
             ),
-            finished=conversation.finished,
+            finished=conversation.record.finished,
         )
 
 

@@ -297,9 +297,9 @@ class ConversationResources:
 
 
 def _markdown(conversation: Conversation) -> Iterator[str]:
-    yield f"# {cleaned(conversation.title) or f'Conversation with {conversation.chatbot}'}"
-    state = "It is over." if conversation.finished else "It can be continued."
-    yield f"Conversation {conversation.id} with {conversation.chatbot}. {state}"
+    yield f"# {cleaned(conversation.title) or f'Conversation with {conversation.record.chatbot}'}"
+    state = "It is over." if conversation.record.finished else "It can be continued."
+    yield f"Conversation {conversation.id} with {conversation.record.chatbot}. {state}"
     for each in _spoken(conversation):
         yield f"## {cleaned(each.name or each.role)}, {each.at:%Y-%m-%d %H:%M:%S} UTC"
         yield each.text
@@ -309,10 +309,10 @@ def _markdown(conversation: Conversation) -> Iterator[str]:
 def _data(conversation: Conversation) -> dict[str, Any]:
     return {
         "id": conversation.id,
-        "chatbot": conversation.chatbot,
+        "chatbot": conversation.record.chatbot,
         "title": conversation.title,
-        "finished": conversation.finished,
-        "createdAt": conversation.created_at.isoformat(),
+        "finished": conversation.record.finished,
+        "createdAt": conversation.record.created_at.isoformat(),
         "messages": [
             {
                 "id": each.id,

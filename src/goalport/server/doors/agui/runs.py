@@ -477,10 +477,10 @@ def _view(session: ChatSession) -> dict[str, object]:
     entries = conversation.entries
     return {
         "id": conversation.id,
-        "chatbot": conversation.chatbot,
+        "chatbot": conversation.record.chatbot,
         "title": conversation.title,
         "head": entries[-1].id if entries else "",
-        "finished": conversation.finished,
+        "finished": conversation.record.finished,
     }
 
 

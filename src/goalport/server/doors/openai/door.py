@@ -333,7 +333,7 @@ class StoredResponses:
         if named is not None:
             conversation = await self._platform.conversations.find(named.conversation, caller)
             if conversation is not None and named.said in conversation.loaded.messages:
-                model = self._models.named(conversation.chatbot)
+                model = self._models.named(conversation.record.chatbot)
                 session = isinstance(model, ChatbotModel) and await model.chatbot.find_session(conversation.id, caller)
                 if session:
                     return await _of_chatbot(given, named, session)
@@ -400,7 +400,7 @@ async def _of_chatbot(given: str, named: ResponseId, session: ChatSession) -> _S
     previous, system = before.get("user"), before.get("system")
     written = ResponseFormat(
         id=given,
-        model=conversation.chatbot,
+        model=conversation.record.chatbot,
         conversation=conversation.id,
         previous=str(ResponseId(conversation.id, previous.id)) if previous else "",
         instructions=system.message.content if system else "",
