@@ -87,7 +87,9 @@ async def opened(kind: str, url: str, folder: Path) -> AsyncGenerator[tuple[Agen
 
 async def live_for(platform: AgentPlatform, caller: Caller, word: str) -> None:
     """Leave something of each kind."""
-    letter = await platform.start_once(f"key of {caller}", "-", "Writer", UserInput(word), caller=caller)
+    letter = await platform.start_stored(
+        "Writer", UserInput(word), once=(f"key of {caller}", "-"), keep_events=False, caller=caller
+    )
     assert letter is not None
     await letter.wait()
     waiting = await platform.start_stored("Asker", UserInput(word), caller=caller)
@@ -143,11 +145,13 @@ async def test_all_that_one_caller_has_left_is_erased(kind: str, postgres_url: s
 
 async def test_an_erased_idempotency_key_is_free_again(tmp_path: Path) -> None:
     async with opened("sqlite", "", tmp_path) as (platform, _):
-        first = await platform.start_once("key", "-", "Writer", UserInput(WORD), caller=ADA)
+        first = await platform.start_stored("Writer", UserInput(WORD), once=("key", "-"), keep_events=False, caller=ADA)
         assert first is not None
         await first.wait()
         await platform.erase(ADA)
-        second = await platform.start_once("key", "-", "Writer", UserInput("other"), caller=ADA)
+        second = await platform.start_stored(
+            "Writer", UserInput("other"), once=("key", "-"), keep_events=False, caller=ADA
+        )
         assert second is not None
         assert second.id != first.id
 

@@ -7,10 +7,9 @@ from whoever started it. (User guide, sections 3.15 and 3.16.)
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack, cast
 
@@ -153,13 +152,14 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """The chatbots by name, as they are now."""
     references: NamedReferences = NamedReferences()
     """The references and contributors that prompts can name: those of the workspace's `references.yml`."""
+    _settings: Settings | None = None
+    """Those of the workspace from which it was made."""
+    _renews_models: bool = False
+    """Whether its models are those of its workspace, which are read again with that."""
     _own_agents: tuple[object, ...] = ()
     """The agents that the settings ask for: the one that takes a sentence, and the chatbot that uses all others."""
     _front: Agent | None = None
     """The agent that takes a sentence, where a door needs one."""
-    _reloaded_by: Settings | None = None
-    _read_references: Callable[[Workspace], NamedReferences] | None = None
-    _read_settings: Callable[[Workspace], DeclaredSettings] = lambda _: DeclaredSettings()
     _retention: Retention | None = None
     _own_store: AbstractAsyncContextManager[object] | None = None
     """The store, if this platform opens and closes it."""
@@ -189,8 +189,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         documents: DocumentIndex | None = None,
     ) -> None:
         self._services = (*services, self)
-        self._declared = DeclaredServices(self._given_service)
-        self._earlier_services: list[DeclaredServices] = []
+        self._loads = [DeclaredServices(self._given_service)]
+        """What each load of a workspace declares, the last one first: processes go on with what they began with."""
         self._extensions: Extensions = defaultdict(list)
         self._listening: list[Callable[[], None]] = []
         """Removes the listeners that a workspace declares."""
@@ -200,24 +200,23 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """The options of runs that are given none."""
         self.upstream = upstream_of(upstream, Sampling(lambda: self.ai, lambda: self.models.default))
         self._set_groups(tool_groups)
-        self.models = models_of(models)
-        self._documents = DocumentsOfPlatform(documents, lambda: document_index(self.models))
-        self._earlier_models: list[Models] = []
+        self.models, self._earlier_models = models_of(models), list[Models]()
+        self._documents = DocumentsOfPlatform(documents, lambda: document_index(self.models, self._settings))
         self.store, self._sealed = store or InMemoryProcessStore(), seals is not None
         self.processes = Processes(
+            self,
             self.store,
-            contexts,
-            max_threads,
-            self.service,
-            lambda declared: self.agents.scope(declared),  # noqa: PLW0108 - `agents` is replaced on reload
-            lambda: self.groups,
-            lambda operation, groups: self._engine(operation, lambda: groups),
-            retry or RetryPolicy(),
-            lease_seconds,
-            seals,
-            engine,
+            contexts=contexts,
+            max_threads=max_threads,
+            retry=retry or RetryPolicy(),
+            lease_seconds=lease_seconds,
+            seals=seals,
+            engine=engine,
+            keep_journals=keep_journals,
+            max_object_bytes=max_object_bytes,
         )
-        self.processes.keep_journals, self.processes.max_object_bytes = keep_journals, max_object_bytes
+        self.contexts = self.processes.contexts
+        """The stores of objects that outlive processes, by id; by default they are in the `store`."""
         self.conversations = Conversations(self.store.conversations, self.processes.erase)
         self.processes.turns = ConversationTurns(self)
         self.chatbots = Chatbots(self)
@@ -275,8 +274,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             upstream=upstream or workspace_upstream(workspace, settings),
         )
         register_secrets(platform, secrets_of(settings))
-        platform._documents.make = lambda: document_index(platform.models, settings)
-        platform._read_references = partial(workspace_references, platform._documents, settings)
+        platform._settings = settings
         platform._own_store = store if isinstance(store, AbstractAsyncContextManager) else None
         age = timedelta(days=settings.retention_days) if settings.retention_days else None
         platform._retention = Retention(store, age, settings.retention_count or None)
@@ -286,9 +284,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             platform._front = read_agent(
                 front_agent(platform.autonomy, open_mode=settings.front_tool == "open"), SERVICE_TYPES
             )
-        platform._read_settings = partial(declared_settings, settings)
         platform.load(workspace)
-        platform._reloaded_by = settings if models is None else None
+        platform._renews_models = models is None
         return platform
 
     @classmethod
@@ -301,61 +298,49 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """The index of documents that agents search, which is opened when it is first used."""
         return self._documents.index
 
-    @property
-    def contexts(self) -> ContextRepository:
-        """The stores of objects that outlive processes, by id; by default they are in the `store`."""
-        return self.processes.contexts
-
     def load(self, workspace: Workspace) -> None:
         """Deploy the agents of a workspace in place of all others; running processes keep those they began with."""
-        if self._reloaded_by is not None:  # the workspace may have models of its own
-            self._earlier_models.append(self.models)  # processes that run keep them
-            self.models = workspace_models(workspace, self._reloaded_by)
-            self.ai = self._outside()
-        if self._read_references is not None:
-            self.references = self._read_references(workspace)
-        problems = [*self.references.problems, *self._declare(workspace)]
+        settings, declared_tables = self._settings, DeclaredSettings()
+        if settings is not None:
+            if self._renews_models:  # the workspace may have models of its own
+                self._earlier_models.append(self.models)  # processes that run keep them
+                self.models = workspace_models(workspace, settings)
+                self.ai = self._outside()
+            self.references = workspace_references(self._documents, settings, workspace)
+            declared_tables = declared_settings(settings, workspace)
+        self.misconfigured = declared_tables.problems
+        declarations = workspace.declarations()
+        declared = DeclaredServices(self._given_service, declared_tables, declarations)
+        register_secrets(declared, secrets_in(declared_tables.tables))
+        self._loads = [declared, *(each for each in self._loads if each.types)]
+        self._extensions, of_extensions = declared_extensions(declarations, declared.extension)
+        for each in self._listening:
+            each()
+        self._listening = [self.subscribe(each) for each in self._extensions["listener"]]
+        self.ranker = next(iter(self._extensions["ranker"]), None)
+        self.processes.prepare = self._prepare if any(each.has_late for each in self._loads) else None
+        problems = [*self.references.problems, *self.misconfigured, *declared.problems, *of_extensions]
         fresh = self._no_deployments()
-        for declared in (*workspace.agents(), *self._own_agents):
+        for agent in (*workspace.agents(), *self._own_agents):
             try:
-                fresh.add(declared)
+                fresh.add(agent)
             except GoalportError as error:
                 problems.append(str(error))
             except (Exception, SystemExit) as error:
-                kind = declared if isinstance(declared, type) else type(declared)
+                kind = agent if isinstance(agent, type) else type(agent)
                 problems.append(f"{class_place(kind)} could not be read: {error_summary(error)}{line_of(error, kind)}")
         fresh.of_tools, fresh.front = agents_of_tools(workspace.exported_tools()), self._front
         self._set_groups(workspace.values(ToolGroup))
         self.processes.renew_types()
         self.agents, self.problems = fresh, tuple(dict.fromkeys(problems))
 
-    def _declare(self, workspace: Workspace) -> Iterator[str]:
-        """Take the services of a workspace and all else that it declares; a sentence for each that cannot be used."""
-        settings = self._read_settings(workspace)
-        if self._declared.types:
-            self._earlier_services.insert(0, self._declared)
-        declarations = workspace.declarations()
-        self._declared = DeclaredServices(self._given_service, settings, declarations)
-        register_secrets(self._declared, secrets_in(settings.tables))
-        self.misconfigured = settings.problems
-        yield from settings.problems
-        yield from self._declared.problems
-        self._extensions, problems = declared_extensions(declarations, self._declared.extension)
-        yield from problems
-        for each in self._listening:
-            each()
-        self._listening = [self.subscribe(each) for each in self._extensions["listener"]]
-        has_late = any(each.has_late for each in (self._declared, *self._earlier_services))
-        self.ranker = next(iter(self._extensions["ranker"]), None)
-        self.processes.prepare = self._prepare if has_late else None
-
     async def _prepare(self, kinds: Sequence[type], owner: object) -> None:
-        for each in (self._declared, *self._earlier_services):
+        for each in self._loads:
             await each.prepare(kinds, owner)
 
     def leave_services(self) -> None:
         """Leave the services of earlier loads as soon as what runs now has ended."""
-        earlier, running = list(self._earlier_services), list(self.processes.running)
+        earlier, running = self._loads[1:], self.processes.running
 
         async def leave() -> None:
             await asyncio.gather(*(each.wait() for each in running), return_exceptions=True)
@@ -389,11 +374,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
         Raises `DeploymentError` for one of a workspace that cannot be made.
         """
-        found = self._given_service(kind)
-        services = (self._declared, *self._earlier_services)
-        return (
-            next((made for each in services if (made := each.find(kind)) is not None), None) if found is None else found
-        )
+        found = (each(kind) for each in (self._given_service, *(load.find for load in self._loads)))
+        return next((each for each in found if each is not None), None)
 
     def _given_service(self, kind: type) -> object | None:
         """The service that a program gave, or the platform has by itself."""
@@ -412,14 +394,19 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         try:
             scope = self.agents.scope(agent)
         except (UnknownName, DeclarationError):
-            self._refuse_swapped(agent, inputs)
+            for each in inputs:  # perhaps one of them names the agent
+                kind = each if isinstance(each, type) else type(each)
+                named = isinstance(each, str) and any(each == known.name for known in self.agents)
+                if named or isinstance(each, Agent) or is_marked(kind):
+                    name = repr(each) if named else kind.__name__
+                    got = f"but got {agent!r} first. Write {name} before {agent!r}."
+                    raise TypeError(f"Expected an agent and then its inputs, {got}") from None
             raise
         options, caller = how.get("options") or self.options, how.get("caller", ANONYMOUS)
         if limits := self.limits_of(caller):
             options = options.within(**limits)
         bindings, spent = how.get("bindings") or {}, how.get("spent", ())
-        given = Inputs(inputs, bindings, how.get("goals"), caller, spent=spent)
-        return self.processes.create(scope, given, options, self.groups)
+        return self.processes.create(scope, Inputs(inputs, bindings, how.get("goals"), caller, spent=spent), options)
 
     def start(self, agent: str | Agent, *inputs: object, **how: Unpack[Start]) -> AgentProcess:
         """Start a process in a task of its own and return it at once.
@@ -430,31 +417,24 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.processes.begin(process)
         return process
 
-    async def start_once(
-        self, key: str, digest: str, agent: str | Agent, *inputs: object, **how: Unpack[Start]
-    ) -> AgentProcess | None:
-        """Start a process under a key, or find the one that was started under it, here or by another program.
-
-        `digest` identifies what it is started with; None is returned if the earlier process has another digest. A
-        process that was killed, or is no longer kept, is started again. Raises `UnknownName`, and `StoreError`.
-        """
-        return await self.processes.begin_once(key, digest, self.create_agent_process(agent, *inputs, **how))
-
     async def start_stored(
         self,
         agent: str | Agent,
         *inputs: object,
         once: tuple[str, str] | None = None,
+        keep_events: bool = True,
         listener: EventListener | None = None,
         **how: Unpack[Start],
     ) -> AgentProcess | None:
-        """Start a process that its caller may leave, and find again by its id, with all its events.
+        """Start a process that its caller may leave, and find again by its id, as a rule with all its events.
 
-        It is stored when this returns, and then at each step, if the store outlives the program. `once` is the key and
-        the digest of `start_once`, with the same result. `listener` hears the process from its beginning.
-        Raises `UnknownName`, and `StoreError`.
+        It is stored when this returns, and then at each step, if the store outlives the program. `once` is a key, and
+        what identifies the inputs: if a process was started under the key before, here or by another program, that is
+        returned, or None if it has other inputs; one that was killed, or is no longer kept, is started again.
+        `listener` hears the process from its beginning. Raises `UnknownName`, and `StoreError`.
         """
-        how["options"] = (how.get("options") or self.options).with_(keep_events=True)
+        if keep_events:
+            how["options"] = (how.get("options") or self.options).with_(keep_events=True)
         process = self.create_agent_process(agent, *inputs, **how)
         if listener is not None:
             process.subscribe(listener)
@@ -469,17 +449,6 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             process.kill("Whoever started it was cancelled.")
             raise
         return process
-
-    def _refuse_swapped(self, first: object, inputs: Iterable[object]) -> None:
-        """Raise `TypeError` where it is one of the inputs that names an agent."""
-        for each in inputs:
-            kind = each if isinstance(each, type) else type(each)
-            named = isinstance(each, str) and any(each == known.name for known in self.agents)
-            if named or isinstance(each, Agent) or is_marked(kind):
-                name = repr(each) if named else kind.__name__
-                raise TypeError(
-                    f"Expected an agent and then its inputs, but got {first!r} first. Write {name} before {first!r}."
-                )
 
     async def process(self, process_id: str) -> AgentProcess:
         """The process of that id. Raises `UnknownName`."""
@@ -594,7 +563,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         if self._retention is not None:
             await self._retention.stop()
         await self.processes.close()
-        for each in (self._declared, *self._earlier_services):
+        for each in self._loads:
             await each.close()
         await self._documents.close()
         for each in (*self._earlier_models, self.models):
@@ -603,7 +572,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         if self._own_store is not None:
             await self._own_store.__aexit__(None, None, None)
 
-    def _engine(self, operation: Operation, groups: Callable[[], ToolGroupResolver]) -> LlmEngine:
+    def llm_engine(self, operation: Operation, groups: Callable[[], ToolGroupResolver]) -> LlmEngine:
         """What carries out the requests of an `Ai`, by the models, limits and guards of the platform."""
         return LlmEngine(
             self.models,
@@ -620,12 +589,12 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     def _outside(self) -> Ai:
         """An `Ai` for code outside of actions; called inside of one, its cost counts for the action's process."""
-        return Ai(self._engine(current_operation(self.processes.listeners), lambda: self.groups))
+        return Ai(self.llm_engine(current_operation(self.processes.listeners), lambda: self.groups))
 
     def _no_deployments(self) -> Deployments:
         given = (each for each in self._services if isinstance(each, ArgumentResolver))
         resolvers = (*given, *self._extensions["argument_resolver"])
-        return Deployments(type(self), self.service, resolvers, self._declared)
+        return Deployments(type(self), self.service, resolvers, self._loads[0])
 
     def _set_groups(self, given: Iterable[ToolGroup]) -> None:
         groups = (*given, math_group())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from logging import INFO, WARNING, getLogger
 from types import MappingProxyType
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from goalport.agents.blackboard import DEFAULT_BINDING, Blackboard, Typed, related
 from goalport.agents.domain import parts_of
@@ -15,6 +15,8 @@ from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.errors import NonRetryable, UnknownName, Unreadable, Unstorable
 from goalport.base.events import ProcessCreated
 from goalport.base.words import listed, type_name
+from goalport.runtime.ai import Engine, Operation
+from goalport.runtime.platform.deployments import Deployments
 from goalport.runtime.process import (
     AgentProcess,
     ContextRepository,
@@ -34,9 +36,17 @@ from goalport.store import Codec, Json, ProcessRecord
 from goalport.tools import ToolGroupResolver
 
 _log = getLogger(__name__)
-
-
 _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
+
+
+class Platform(Protocol):
+    """What processes need of the platform to which they belong."""
+
+    agents: Deployments
+    groups: ToolGroupResolver
+
+    def service(self, kind: type, /) -> object | None: ...
+    def llm_engine(self, operation: Operation, groups: Callable[[], ToolGroupResolver], /) -> Engine: ...
 
 
 class Inputs(NamedTuple):
@@ -51,17 +61,6 @@ class Inputs(NamedTuple):
     """The name of the parent's action that starts it."""
     spent: Iterable[Spending] = ()
     """What models have cost for it before it begins."""
-
-    def check(self) -> None:
-        """Raise `TypeError` for what no process can begin with."""
-        for each in self.objects:
-            if each is None:
-                raise TypeError("Expected an object to begin with, but got None. Leave out what is not there.")
-            if isinstance(each, ProcessOptions):
-                raise TypeError("Expected an object to begin with, but got ProcessOptions. Write options=….")
-        for name, value in self.bindings.items():
-            if value is None:
-                raise TypeError(f"Expected an object to bind as {name!r}, but got None. Leave out what is not there.")
 
 
 def given_to_child(
@@ -78,33 +77,25 @@ def given_to_child(
         raise NonRetryable(f"{scope.agent.name} gives no {type_name(kind)}; its goals give {given or 'nothing'}.")
     blackboard = blackboard_for_child(parent.blackboard, scope, called_with_inputs=bool(inputs))
     options = replace(parent.options, blackboard=blackboard, context_id="", listeners=(), planner=None, turns=False)
-    return Inputs(inputs, {}, goals or None, parent.caller, parent, action), options
+    return Inputs(inputs, goals=goals or None, caller=parent.caller, parent=parent, started_by=action), options
 
 
 class ProcessFactory:
-    """Makes processes.
+    """Makes the processes of a platform that `runner` runs, and whose events `listeners` hear."""
 
-    Parameters: `contexts` keeps the objects with which processes may begin. `platform` is what they need of it.
-    `listeners` receive the events of all processes. `scope_of` gives the scope of an agent, and `groups` the tool
-    groups of the platform.
-    """
+    def __init__(self, platform: Platform, runner: ProcessPlatform, listeners: Listeners) -> None:
+        self._platform, self._runner, self._listeners = platform, runner, listeners
+        self._encoded: tuple[ProcessOptions, Json] | None = None
+        """The options that were encoded last, and their encoding: most processes have those of the platform."""
 
-    def __init__(
-        self,
-        contexts: ContextRepository,
-        platform: ProcessPlatform,
-        listeners: Listeners,
-        scope_of: Callable[[object], Scope],
-        groups: Callable[[], ToolGroupResolver],
-    ) -> None:
-        self._contexts, self._platform, self._listeners = contexts, platform, listeners
-        self._scope_of, self._groups = scope_of, groups
-        self._written: tuple[ProcessOptions, Json] | None = None
-        """The options that were written last, and what was written: most processes have those of the platform."""
-
-    def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
-        """A process that has not begun; it is found by its id once it has. Raises `TypeError` and `UnknownName`."""
-        inputs.check()
+    def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions) -> AgentProcess:
+        """A process that has not begun. Raises `TypeError` for what no process can begin with, and `UnknownName`."""
+        missing = ["begin with" for each in inputs.objects if each is None]
+        missing += [f"bind as {name!r}" for name, value in inputs.bindings.items() if value is None]
+        if missing:
+            raise TypeError(f"Expected an object to {missing[0]}, but got None. Leave out what is not there.")
+        if any(isinstance(each, ProcessOptions) for each in inputs.objects):
+            raise TypeError("Expected an object to begin with, but got ProcessOptions. Write options=….")
         goals = tuple(scope.goals if inputs.goals is None else inputs.goals)
         for name in goals:
             if name not in scope.goals:
@@ -112,20 +103,9 @@ class ProcessFactory:
         for name in goals if inputs.goals or len(goals) == 1 else ():
             options = options.within(**limits) if (limits := scope.goals[name].export.limits) else options
         labels = [scope.agent.name] if options.agent_name_in_id else []
-        if options.version_in_id:
-            labels.append(scope.agent.version)
-        process = AgentProcess(
-            new_id(*labels),
-            scope,
-            options,
-            inputs.caller,
-            self._platform,
-            groups,
-            goals=goals,
-            parent=inputs.parent,
-            started_by=inputs.started_by,
-        )
-        self._listen(process)
+        labels += [scope.agent.version] if options.version_in_id else []
+        groups = self._platform.groups if inputs.parent is None else inputs.parent.groups
+        process = self._made(new_id(*labels), Definition(scope, options, groups), inputs._replace(goals=goals))
         if process.listeners.attentive:
             process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
         for value in inputs.objects:
@@ -138,65 +118,31 @@ class ProcessFactory:
             process.charge(replace(each, process_id=process.id))
         return process
 
-    async def prepare_start(self, process: AgentProcess) -> None:
-        """Give a process that begins what its context holds; then leave out the actions that cannot help, if it wants.
-
-        Raises what the repository of contexts raises.
-        """
-        options = process.options
-        if options.context_id:
-            context = await self._contexts.find(options.context_id, process.caller, scope=options.context_scope)
-            if context is None and process.caller.admin and not options.context_scope:
-                context = await self._contexts.find(options.context_id)
-            if context is None:
-                # A conversation may be the first of its context, which is saved after its turns.
-                level = INFO if options.turns else WARNING
-                told = "There is no context %r for %s: process %s begins without it."
-                _log.log(level, told, options.context_id, process.caller.id, process.id)
-            else:
-                earlier = Blackboard(process.listeners.binding_listener(process.id))
-                earlier.infer_types_by(process.scope.infer_type)
-                context.populate(earlier)
-                process.blackboard.begin_with(earlier)
-        if options.prune and planner_for(process.agent, options).looks_ahead:
-            process.scope = pruned(process.scope, process.blackboard, process.goals, process.groups)
-            process.agent = process.scope.agent
-            process.blackboard.infer_types_by(process.scope.infer_type)
-
-    def _listen(self, process: AgentProcess) -> None:
-        if process.parent is not None:
-            process.listeners.add(process.parent.listeners)
-            return
-        process.listeners.add(self._listeners)
-        for listener in process.options.verbosity.listeners:
-            process.listeners.add(listener)
-
     def restored(self, record: ProcessRecord, parent: AgentProcess | None, codec: Codec) -> AgentProcess:
-        """A process for a record of it, which has nothing on its blackboard yet."""
+        """A process for a record of it, which has nothing on its blackboard yet. Raises `Unreadable`."""
         state, definition = cast("ProcessState", record.state), record.definition
         if not isinstance(definition, Definition):
             try:
-                scope = self._scope_of(record.agent)
+                scope = self._platform.agents.scope(record.agent)
             except UnknownName as unknown:
                 raise Unreadable(record.agent, f"the agent of process {record.id} is not here.", str(unknown)) from None
-            gone = [each for each in state.goals if each not in scope.goals]
-            if gone:
+            if gone := [each for each in state.goals if each not in scope.goals]:
                 fix = f"Give it back its name, or cancel the process. Its goals are now: {listed(scope.goals)}."
                 raise Unreadable(record.agent, f"it has no goal {gone[0]!r} any more.", fix)
             options = cast("ProcessOptions", codec.decode(cast("dict[str, Json]", definition)["options"]))
-            definition = Definition(scope, options, self._groups())
+            definition = Definition(scope, options, self._platform.groups)
+        given = Inputs(goals=state.goals, caller=record.caller, parent=parent, started_by=state.started_by)
+        return self._made(record.id, definition, given)
+
+    def _made(self, process_id: str, definition: Definition, inputs: Inputs) -> AgentProcess:
+        """A process whose events are heard; it has nothing on its blackboard yet."""
+        (scope, options, groups), (_, _, goals, caller, parent, started_by, _) = definition, inputs
         process = AgentProcess(
-            record.id,
-            definition.scope,
-            definition.options,
-            record.caller,
-            self._platform,
-            definition.groups,
-            goals=state.goals,
-            parent=parent,
-            started_by=state.started_by,
+            process_id, scope, options, caller, self._runner, groups, goals=goals, parent=parent, started_by=started_by
         )
-        self._listen(process)
+        heard_by = (self._listeners, *options.verbosity.listeners) if parent is None else (parent.listeners,)
+        for each in heard_by:
+            process.listeners.add(each)
         return process
 
     def written(self, process: AgentProcess, codec: Codec) -> Json:
@@ -204,12 +150,38 @@ class ProcessFactory:
 
         Raises `Unstorable` for an agent that is not deployed, and for options that cannot be written.
         """
+        name = process.agent.name
         try:
-            self._scope_of(process.agent.name)
+            self._platform.agents.scope(name)
         except UnknownName:
             fix = "Deploy it, so that its processes can be continued by another program."
-            raise Unstorable(process.agent.name, f"it is an agent that is not deployed. {fix}") from None
-        if self._written is None or self._written[0] is not process.options:
-            options = replace(process.options, listeners=(), blackboard=None)
-            self._written = process.options, codec.encode(options)
-        return {"agent": process.agent.name, "options": self._written[1]}
+            raise Unstorable(name, f"it is an agent that is not deployed. {fix}") from None
+        if self._encoded is None or self._encoded[0] is not process.options:
+            self._encoded = process.options, codec.encode(replace(process.options, listeners=(), blackboard=None))
+        return {"agent": name, "options": self._encoded[1]}
+
+
+async def begin_with_context(process: AgentProcess, contexts: ContextRepository) -> None:
+    """Give a process that begins what its context holds; then leave out the actions that cannot help, if it wants.
+
+    Raises what the repository of contexts raises.
+    """
+    options = process.options
+    if options.context_id:
+        context = await contexts.find(options.context_id, process.caller, scope=options.context_scope)
+        if context is None and process.caller.admin and not options.context_scope:
+            context = await contexts.find(options.context_id)
+        if context is None:
+            # A conversation may be the first of its context, which is saved after its turns.
+            level = INFO if options.turns else WARNING
+            told = "There is no context %r for %s: process %s begins without it."
+            _log.log(level, told, options.context_id, process.caller.id, process.id)
+        else:
+            earlier = Blackboard(process.listeners.binding_listener(process.id))
+            earlier.infer_types_by(process.scope.infer_type)
+            context.populate(earlier)
+            process.blackboard.begin_with(earlier)
+    if options.prune and planner_for(process.agent, options).looks_ahead:
+        process.scope = pruned(process.scope, process.blackboard, process.goals, process.groups)
+        process.agent = process.scope.agent
+        process.blackboard.infer_types_by(process.scope.infer_type)

@@ -26,8 +26,14 @@ from goalport.base.secrecy import register_secrets, secrets_in_environment
 from goalport.models.llm import AssistantMessage
 from goalport.runtime.ai import Engine, Operation
 from goalport.runtime.chat import ConversationTurns
-from goalport.runtime.platform.process_factory import Inputs, ProcessFactory, given_to_child
-from goalport.runtime.platform.replicas import Command, Deliveries, ProcessEngine, Replicas
+from goalport.runtime.platform.process_factory import (
+    Inputs,
+    Platform,
+    ProcessFactory,
+    begin_with_context,
+    given_to_child,
+)
+from goalport.runtime.platform.replicas import Command, ProcessEngine, Replicas
 from goalport.runtime.process import (
     AgentProcess,
     AgentProcessRepository,
@@ -69,65 +75,60 @@ _MOST_SKEW: Final = 120.0
 
 
 class Processes(ProcessPlatform):
-    """The processes that this platform runs or still keeps."""
+    """The processes that a platform runs or still keeps; `AgentPlatform` says what the parameters mean."""
+
+    turns: ConversationTurns
+    """What happens around the turns of a process that talks to people."""
 
     def __init__(
         self,
+        platform: Platform,
         store: ProcessStore,
+        *,
         contexts: ContextRepository | None,
         max_threads: int,
-        service: Callable[[type], object | None],
-        scope_of: Callable[[object], Scope],
-        groups: Callable[[], ToolGroupResolver],
-        engine: Callable[[Operation, ToolGroupResolver], Engine],
         retry: RetryPolicy,
         lease_seconds: float,
-        seals: Seals | None = None,
-        process_engine: ProcessEngine | None = None,
+        seals: Seals | None,
+        engine: ProcessEngine | None,
+        keep_journals: bool,
+        max_object_bytes: int,
     ) -> None:
-        self._max_threads = max_threads
+        self._platform, self.service = platform, platform.service
+        self._max_threads, self._durable, self._closed = max_threads, store.durable, False
+        self.retry, self.keep_journals, self.max_object_bytes = retry, keep_journals, max_object_bytes
         self._limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
-        self.service, self.engine, self._scope_of = service, engine, scope_of
-        self._durable = store.durable
-        self._closed = False
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
         self._timed: WeakSet[AgentProcess] = WeakSet()
         """The processes with timers for their questions, where no store says when to wake, or its clock is ahead."""
         self.drives = True
         """Whether this program runs processes; otherwise it leaves them to others."""
         register_secrets(self, secrets_in_environment(os.environ))
-        self.retry, self.tells_errors, self.rare_log = retry, True, RareLog()
+        self.tells_errors, self.rare_log, self.prepare = True, RareLog(), None
         self.on_spending = lambda _: None
         self.on_model_request: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None
         """Called after each request of a model, its name, the seconds, and whether it failed; it must not raise."""
-        self.keep_journals = False  # `AgentPlatform` says what it means
-        self.max_object_bytes = 64 * 1024 * 1024
-        self.prepare = None
-        self.turns: ConversationTurns | None = None
-        """What happens around the turns of a process that talks to people."""
         self.listeners = Listeners()
         """The listeners for every event of the platform and of its processes."""
         self.contexts = contexts or StoredContexts(store, self.codec)
         """The stores of objects that outlive processes, by id."""
-        self._factory = ProcessFactory(self.contexts, self, self.listeners, scope_of, groups)
-        self._repository = AgentProcessRepository(store, self._factory, seals)
-        self.checkpoint, self.store_steps = self._repository.checkpoint, self._repository.store_steps
-        self.unfollowed, self.live = self._repository.let_go, self._repository.live
-        self.records, self.counts = self._repository.records, self._repository.counts
-        self.page_of_records = self._repository.page_of_records
-        self._replicas = Replicas(self._repository, self._continue_family, self._execute, lease_seconds)
-        self._deliveries = Deliveries(process_engine, self._repository, self._continue_family, lease_seconds)
+        self._factory = ProcessFactory(platform, self, self.listeners)
+        self._repository = repository = AgentProcessRepository(store, self._factory, seals)
+        self.checkpoint, self.store_steps = repository.checkpoint, repository.store_steps
+        self.unfollowed, self.live = repository.let_go, repository.live
+        self.records, self.counts = repository.records, repository.counts
+        self.page_of_records = repository.page_of_records
+        self._replicas = Replicas(repository, self._continue_family, self._execute, lease_seconds, engine)
 
     async def open(self) -> None:
         """Go on with what other programs have left in the store, and run what an engine delivers, until closed."""
         self._closed = False
-        self._replicas.start()
-        await self._deliveries.open()
+        await self._replicas.open()
 
     def disable_takeover(self, *, drive: bool) -> None:
         """From now on, take nothing over that others left in a store; without `drive`, leave to them what can go on."""
-        self._replicas.takes_over, self.drives = False, drive
-        self._deliveries.disable_takeover()
+        self.drives = drive
+        self._replicas.disable_takeover()
 
     @property
     def limiter(self) -> CapacityLimiter:
@@ -147,20 +148,24 @@ class Processes(ProcessPlatform):
             known = self._limiters[loop] = CapacityLimiter(self._max_threads)
         return known
 
-    def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
+    def engine(self, operation: Operation, groups: ToolGroupResolver, /) -> Engine:
+        return self._platform.llm_engine(operation, lambda: groups)
+
+    # What begins.
+
+    def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has.
 
-        Raises `GoalportError` after `close`, and where no event loop is running.
+        Raises `GoalportError` after `close`, and where no event loop is running; `TypeError` for what no process can
+        begin with, and `UnknownName`.
         """
         self._refuse_if_closed()
         _ = self.limiter  # there is one only where an event loop runs
-        process = self._factory.create(scope, inputs, options, groups)
+        process, parent = self._factory.create(scope, inputs, options), inputs.parent
         if self._durable and not options.ephemeral:
-            parent = inputs.parent
             lasts = not scope.durable_goals.isdisjoint(process.goals) if parent is None else parent.durable
-            if lasts or options.turns or self.keep_journals:
-                process.durable = True
-        if inputs.parent is None and (process.durable or options.keep_events):
+            process.durable = lasts or options.turns or self.keep_journals
+        if parent is None and (process.durable or options.keep_events):
             self._repository.events.open(process, new=True)
         return process
 
@@ -194,23 +199,25 @@ class Processes(ProcessPlatform):
             else:
                 instead_of = known_id
 
-    def codec(self, owner: str) -> Codec:
-        """What reads and writes the values of a process, by its id, or of what else has values of its own."""
-        return self._repository.family_records.codec(owner)
-
     def start_child(
         self, parent: AgentProcess, action: str, agent: object, kind: type, inputs: Sequence[object], /
     ) -> AgentProcess:
-        scope = self._scope_of(agent)
+        scope = self._platform.agents.scope(agent)
         given, options = given_to_child(scope, parent, action, kind, inputs)
-        process = self.create(scope, given, options, parent.groups)
+        process = self.create(scope, given, options)
         self.begin(process)
         return process
 
     async def send_message(
         self, process: AgentProcess, message_id: str, message: AssistantMessage, /
     ) -> AssistantMessage:
-        return message if self.turns is None else await self.turns.send(process, message_id, message)
+        return await self.turns.send(process, message_id, message)
+
+    # What is known of them.
+
+    def codec(self, owner: str) -> Codec:
+        """What reads and writes the values of a process, by its id, or of what else has values of its own."""
+        return self._repository.family_records.codec(owner)
 
     async def find(self, process_id: str) -> AgentProcess:
         """The process of that id. Raises `UnknownName`, and `Unreadable` if today's classes cannot take it."""
@@ -280,7 +287,6 @@ class Processes(ProcessPlatform):
         another program goes on with them, or this one when it starts again.
         """
         here, self._closed = asyncio.get_running_loop(), True
-        await self._deliveries.close()
         await self._replicas.stop()
         running = dict(self._running)
         left = [] if self._durable else [each for each in await self.records() if not each.ended]
@@ -291,8 +297,7 @@ class Processes(ProcessPlatform):
             elif process is not None and not process.status.ended:
                 process.kill("The platform was closed.")
         await asyncio.gather(*(task for task in running if task.get_loop() is here), return_exceptions=True)
-        if self.turns is not None:
-            await self.turns.close()
+        await self.turns.close()
         if self._durable:
             await self._repository.save_all()
 
@@ -359,11 +364,11 @@ class Processes(ProcessPlatform):
     async def _run(self, process: AgentProcess, *, stepped: bool = False) -> None:
         if not await self._enter(process):
             return
-        if self._deliveries.wanted(process):
-            await self._deliveries.hand_over(process)
+        if self._replicas.engine_decides(process):
+            await self._replicas.hand_over(process)
             return
-        turns = self.turns if process.options.turns else None
-        if turns is not None and not await self._begin_turn(process, turns):
+        has_turns = process.options.turns
+        if has_turns and not await self._begin_turn(process):
             await (self._repository.release(process) if process.remote else self._save(process))
             return
         if self._durable:
@@ -371,8 +376,12 @@ class Processes(ProcessPlatform):
         try:
             await (step if stepped else drive)(process)
         finally:
-            if turns is not None and not process.remote:
-                await self._end_turn(process, turns)
+            if has_turns and not process.remote:
+                try:
+                    await retried(process, lambda: self.turns.after_run(process))
+                except Exception as error:
+                    unexpected = None if isinstance(error, GoalportError) else error
+                    _log.warning("What process %s has said was not kept: %s", process.id, error, exc_info=unexpected)
             if process.remote:
                 await self._repository.release(process)
             elif process.outcome is not None and not process.driven:
@@ -382,7 +391,7 @@ class Processes(ProcessPlatform):
                 await self._repository.save(process)
             process.publish_outcome()
 
-    async def _begin_turn(self, process: AgentProcess, turns: ConversationTurns) -> bool:
+    async def _begin_turn(self, process: AgentProcess) -> bool:
         """Prepare a turn of a process. Returns False if it does not run: it is stuck, or another program has it.
 
         Who ends the process or its turn meanwhile need not wait for this: the run ends as soon as it has begun.
@@ -390,7 +399,7 @@ class Processes(ProcessPlatform):
         try:
             with CancelScope() as process.cancel_scope:
                 if process.end_requested is None:
-                    await retried(process, lambda: turns.before_run(process))
+                    await retried(process, lambda: self.turns.before_run(process))
         except Exception as error:
             expected = isinstance(error, GoalportError)
             if not expected:
@@ -405,21 +414,12 @@ class Processes(ProcessPlatform):
             process.release()
         return not process.remote
 
-    async def _end_turn(self, process: AgentProcess, turns: ConversationTurns) -> None:
-        """Keep what a process has done that rests now."""
-        try:
-            await retried(process, lambda: turns.after_run(process))
-        except Exception as error:
-            unexpected = None if isinstance(error, GoalportError) else error
-            _log.warning("What process %s has said was not kept: %s", process.id, error, exc_info=unexpected)
-
     async def _enter(self, process: AgentProcess) -> bool:
         """Prepare a process that begins to run, and the store for it. Returns False if it cannot run here."""
         wants_more = process.options.context_id or process.options.prune
-        begins = wants_more and process.status is ProcessStatus.NOT_STARTED and not self._repository.is_stored(process)
         try:
-            if begins:
-                await self._factory.prepare_start(process)
+            if wants_more and process.status is ProcessStatus.NOT_STARTED and not self._repository.is_stored(process):
+                await begin_with_context(process, self.contexts)
         except Exception as error:
             self._refuse_to_begin(process, error)
             await self._save(process)

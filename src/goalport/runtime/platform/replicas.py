@@ -1,8 +1,9 @@
 """What a program does among others that use the same store of processes.
 
 It sends heartbeats, takes over processes that a program left behind or whose time to wake has come, carries out the
-commands of others for the processes that it runs, and follows those that others run. Below: the repository. Above:
-`processes`, which runs, answers and ends them.
+commands of others for the processes that it runs, and follows those that others run. Where an engine decides who runs
+a process, it submits families to that, and runs what is delivered. Below: the repository. Above: `processes`, which
+runs, answers and ends them.
 """
 
 import asyncio
@@ -28,7 +29,8 @@ from goalport.runtime.process import AgentProcess, AgentProcessRepository, Proce
 from goalport.store import Json, Lease, Message
 
 Command = Mapping[str, Json]
-_Reply = Mapping[str, Json]
+Drive = Callable[[str], Awaitable[bool]]
+"""Runs a process, by its id, until it rests. Returns False at once if another program runs it."""
 _log = getLogger(__name__)
 _BATCH: Final = 8
 """The most families that are taken over at a time, so that other programs get some too."""
@@ -40,11 +42,34 @@ _LATER: Final = 300.0
 """Seconds after which a family is tried again that cannot go on here."""
 
 
+class ProcessEngine(Protocol):
+    """Has processes run by the programs of a store."""
+
+    async def start(self, drive: Drive, /) -> None:
+        """Call `drive` from now on with what falls to this program. Nothing happens if it has started already."""
+        ...
+
+    async def submit(self, process_id: str, version: int, /) -> None:
+        """Have some program call `drive` with a process that nobody runs, perhaps this one, soon and once.
+
+        It is called once for a version, however often that is submitted. What was submitted earlier and is not
+        delivered yet keeps its place; what was delivered to a program that has died is delivered again. Raises
+        `StoreError`.
+        """
+        ...
+
+    async def stop(self) -> None:
+        """Call `drive` no more, and give up what it runs."""
+        ...
+
+
 class Replicas:
     """This program among others.
 
     Parameters: `go_on` continues the family of a root that nobody ran. `handle` carries a command of another program
-    out, and raises what it refuses. After `lease_seconds` without a sign of life others take over.
+    out, and raises what it refuses. After `lease_seconds` without a sign of life others take over, and what was
+    submitted to an engine and not taken is submitted again. Raises `SettingsError` for an engine without a store that
+    is shared.
     """
 
     def __init__(
@@ -53,20 +78,22 @@ class Replicas:
         go_on: Callable[[AgentProcess], Awaitable[None]],
         handle: Callable[[str, Command], Awaitable[None]],
         lease_seconds: float,
+        engine: ProcessEngine | None,
     ) -> None:
-        self._repository, self._store = repository, repository.store
+        if engine is not None and not repository.store.durable:
+            raise SettingsError("An engine needs a store that programs share, and this one is in the memory of one.")
+        self._repository, self._store, self._engine = repository, repository.store, engine
         self._go_on, self._handle = go_on, handle
         self._seconds = lease_seconds
         repository.announce = self._announce if repository.store.durable else None
         self._task: asyncio.Task[None] | None = None
         self._looked = asyncio.Event()
         """Set after each look at the store, and then replaced."""
-        self._away = False
         self._handling: dict[int, asyncio.Task[None]] = {}
         """The commands of others that are being carried out, by the numbers of their messages."""
         self.taken_over = 0
         """How many families go on here whose program had ended in the middle of their work."""
-        self.takes_over = True
+        self._takes_over = True
         """Whether it goes on with families that nobody runs."""
         self._taken: deque[Lease] = deque()
         """The leases of families that are to go on here."""
@@ -74,6 +101,16 @@ class Replicas:
         """The leases, by root, of which this program did not know when it looked last."""
         self.unfit: dict[str, float] = {}
         """The roots of families that cannot go on here, and perhaps elsewhere; each until when it is not tried."""
+        self._delivered: set[str] = set()
+        """The roots of the families that the engine delivered here and that do not rest."""
+        self._closed = False
+
+    async def open(self) -> None:
+        """Begin, and run from now on what an engine delivers. Raises `StoreError` and `SettingsError`."""
+        self._closed = False
+        self.start()
+        if self._engine is not None:
+            await self._engine.start(self._deliver)
 
     def start(self) -> None:
         """Begin, unless it has begun on this event loop, or the store ends with the program."""
@@ -81,8 +118,15 @@ class Replicas:
         if self._store.durable and (self._task is None or self._task.done() or self._task.get_loop() is not loop):
             self._task = loop.create_task(self._live(), name="goalport-replicas")
 
+    def disable_takeover(self) -> None:
+        """Leave to others what nobody runs, and the engine: this program runs at once what it begins, nothing else."""
+        self._takes_over, self._engine = False, None
+
     async def stop(self) -> None:
-        """End it. Other programs notice when the store is closed, or the lease has run out."""
+        """End it; what runs goes on. Other programs notice when the store is closed, or the lease has run out."""
+        self._closed = True
+        if self._engine is not None:
+            await self._engine.stop()
         task, self._task = self._task, None
         if task is not None and task.get_loop() is asyncio.get_running_loop():
             task.cancel()
@@ -118,7 +162,7 @@ class Replicas:
                     await asyncio.wait_for(self._looked.wait(), _PAUSE)
         finally:
             await self._store.withdraw(number)
-        match cast("_Reply", reply):
+        match cast("Mapping[str, Json]", reply):
             case {"answered": [str(question), str(status)]}:
                 raise AlreadyAnswered(question, status)
             case {"refused": str(why)}:
@@ -131,13 +175,13 @@ class Replicas:
         self._repository.announce = None
 
     async def _live(self) -> None:
-        last_heartbeat = -self._seconds
+        last_heartbeat, away = -self._seconds, False
         while True:
             try:
                 if time.monotonic() - last_heartbeat >= self._seconds / 3:
                     await self._announce()
                     await self._repository.check_leases()
-                    if self.takes_over:  # families whose leases this program has, and does not know for some time
+                    if self._takes_over:  # families whose leases this program has, and does not know for some time
                         before, self._orphans = self._orphans, await self._repository.orphans()
                         known = {each.root for each in self._taken}
                         again = (each for root, each in self._orphans.items() if before.get(root) == each)
@@ -148,22 +192,35 @@ class Replicas:
                 looked, self._looked = self._looked, asyncio.Event()
                 looked.set()
                 await self._store.wait_for_changes(min(_PAUSE, self._seconds / 6))
-                self._away = False
+                away = False
             except StoreError as error:
-                if not self._away:
+                if not away:
                     _log.warning("The store cannot be reached; it is tried again: %s", error)
-                self._away = True
+                away = True
                 await asyncio.sleep(_PAUSE)
             except Exception:
                 _log.exception("Processes of other programs were not looked after; it is tried again.")
                 await asyncio.sleep(_PAUSE)
 
     async def _look(self) -> None:
-        if self.takes_over:
+        """Take over what nobody runs, begin to carry out what others ask for, and follow what they run."""
+        if self._takes_over:
             self.unfit = {root: until for root, until in self.unfit.items() if until > time.monotonic()}
             self._taken += await self._store.due(_BATCH, without=self.unfit)
         while self._taken:
-            await self._take_over(self._taken[0])
+            lease = self._taken[0]
+            try:
+                found = await self._repository.take_over(lease)
+                if found is not None:
+                    self.taken_over += found.status is ProcessStatus.RUNNING
+                    await self._go_on(found)
+            except StoreError:
+                raise
+            except Exception as error:
+                trace = None if isinstance(error, Unreadable) else error
+                _log.error("Process %s cannot go on here: %s", lease.root, error, exc_info=trace)
+                self.unfit[lease.root] = time.monotonic() + _LATER
+                await self._repository.give_back(lease)
             self._taken.popleft()
         for message in await self._store.inbox():
             if message.number not in self._handling:
@@ -171,22 +228,8 @@ class Replicas:
                 task.add_done_callback(lambda _, number=message.number: self._handling.pop(number))
         await self._repository.follow()
 
-    async def _take_over(self, lease: Lease) -> None:
-        try:
-            found = await self._repository.take_over(lease)
-            if found is not None:
-                self.taken_over += found.status is ProcessStatus.RUNNING
-                await self._go_on(found)
-        except StoreError:
-            raise
-        except Exception as error:
-            expected = isinstance(error, Unreadable)
-            _log.error("Process %s cannot go on here: %s", lease.root, error, exc_info=None if expected else error)
-            self.unfit[lease.root] = time.monotonic() + _LATER
-            await self._repository.give_back(lease)
-
     async def _reply(self, message: Message) -> None:
-        reply: _Reply = {"done": True}
+        reply: Mapping[str, Json] = {"done": True}
         try:
             await self._handle(message.process, cast("Command", message.value))
         except AlreadyAnswered as error:
@@ -197,73 +240,10 @@ class Replicas:
             await self._store.reply(message.number, reply)
         except StoreError as error:
             _log.warning(
-                "A command of another program for process %s is carried out; it is not told: %s", message.process, error
+                "The sender of a command for process %s is not told that it is done: %s", message.process, error
             )
 
-
-Drive = Callable[[str], Awaitable[bool]]
-"""Runs a process, by its id, until it rests. Returns False at once if another program runs it."""
-
-
-class ProcessEngine(Protocol):
-    """Has processes run by the programs of a store."""
-
-    async def start(self, drive: Drive, /) -> None:
-        """Call `drive` from now on with what falls to this program. Nothing happens if it has started already."""
-        ...
-
-    async def submit(self, process_id: str, version: int, /) -> None:
-        """Have some program call `drive` with a process that nobody runs, perhaps this one, soon and once.
-
-        It is called once for a version, however often that is submitted. What was submitted earlier and is not
-        delivered yet keeps its place; what was delivered to a program that has died is delivered again. Raises
-        `StoreError`.
-        """
-        ...
-
-    async def stop(self) -> None:
-        """Call `drive` no more, and give up what it runs."""
-        ...
-
-
-class Deliveries:
-    """Hands families over to an engine, and runs those that it delivers here.
-
-    Parameters: `go_on` continues the family of a root whose lease this program has. What was not taken `lease_seconds`
-    after it was submitted is submitted again. Raises `SettingsError` for an engine without a store that is shared.
-    """
-
-    def __init__(
-        self,
-        engine: ProcessEngine | None,
-        repository: AgentProcessRepository,
-        go_on: Callable[[AgentProcess], Awaitable[None]],
-        lease_seconds: float,
-    ) -> None:
-        if engine is not None and not repository.store.durable:
-            raise SettingsError("An engine needs a store that programs share, and this one is in the memory of one.")
-        self._engine, self._repository, self._go_on = engine, repository, go_on
-        self._again = timedelta(seconds=lease_seconds)
-        self._delivered: set[str] = set()
-        """The roots of the families that were delivered here and do not rest."""
-        self._closed = False
-
-    async def open(self) -> None:
-        """Run from now on what is delivered to this program. Raises `StoreError` and `SettingsError`."""
-        if self._engine is not None:
-            await self._engine.start(self._deliver)
-
-    def disable_takeover(self) -> None:
-        """Leave the engine to others: this program runs at once what it begins, and nothing else."""
-        self._engine = None
-
-    async def close(self) -> None:
-        """Run nothing more that is delivered; what runs goes on until it is left."""
-        self._closed = True
-        if self._engine is not None:
-            await self._engine.stop()
-
-    def wanted(self, process: AgentProcess) -> bool:
+    def engine_decides(self, process: AgentProcess) -> bool:
         """Whether the engine decides who runs a process: it is stored at each step, and none of its family runs."""
         if self._engine is None or self._closed or process.stepped or not process.durable:
             return False
@@ -275,24 +255,21 @@ class Deliveries:
         assert self._engine is not None
         root = process.root
         try:
-            version = await self._repository.hand_over(process, datetime.now(UTC) + self._again)
-            if version is None:
-                return
-            await self._engine.start(self._deliver)
-            await self._engine.submit(root.id, version)
+            version = await self._repository.hand_over(process, datetime.now(UTC) + timedelta(seconds=self._seconds))
+            if version is not None:
+                await self._engine.start(self._deliver)
+                await self._engine.submit(root.id, version)
         except LeaseLost:
             return
         except StoreError as error:
-            _log.warning("Process %s is submitted again in %g s: %s", root.id, self._again.total_seconds(), error)
+            _log.warning("Process %s is submitted again in %g s: %s", root.id, self._seconds, error)
 
     async def _deliver(self, process_id: str) -> bool:
         try:
             process = None if self._closed else await self._repository.find(process_id)
-            if process is None:
+            if process is None or process.root.id in self._delivered:
                 return True
             root = process.root
-            if root.id in self._delivered:
-                return True
             if not await self._repository.claim(root):
                 return False
         except (StoreError, Unreadable) as error:  # it comes due in the store

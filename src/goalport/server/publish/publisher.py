@@ -174,13 +174,11 @@ async def start_goal(
     key = None if once is None else (once.name, once.digest)
 
     async def start() -> AgentProcess:
-        if stored:
-            begun = platform.start_stored(goal.agent, *objects, once=key, goals=goals, caller=caller, listener=listener)
-        elif key is None:
+        if not stored and key is None:
             return platform.start(goal.agent, *objects, goals=goals, caller=caller)
-        else:
-            begun = platform.start_once(*key, goal.agent, *objects, goals=goals, caller=caller)
-        process = await begun
+        process = await platform.start_stored(
+            goal.agent, *objects, once=key, keep_events=stored, listener=listener, goals=goals, caller=caller
+        )
         if process is None:
             assert once is not None
             once.refuse()
