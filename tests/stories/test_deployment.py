@@ -35,7 +35,12 @@ def test_the_settings_file_shows_each_setting_with_the_value_that_it_has(tmp_pat
     usual = load_settings(tmp_path)
     (tmp_path / "server").mkdir()
     (tmp_path / "server/settings.toml").write_text("\n".join(shown))
-    doors = {"rest": usual.serves_rest, "agui": usual.serves_agui, "openai_api": usual.serves_openai_api, "a2a": True}
+    doors = {
+        "rest": usual.serves("rest"),
+        "agui": usual.serves("agui"),
+        "openai_api": usual.serves("openai_api"),
+        "a2a": True,
+    }
     assert load_settings(tmp_path) == usual.model_copy(update=doors)
     found = tomllib.loads("\n".join(shown))
     assert set(Settings.model_fields) - set(found) == {"workspace", "profile", "state_keys", "state_ttl_seconds"}

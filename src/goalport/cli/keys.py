@@ -48,7 +48,7 @@ def new(
         goalport keys new build-server --scopes goals:read --expires 90d
     """
     settings = load_settings(workspace_root(workspace))
-    usual = (settings.auth.read_scope, settings.auth.write_scope)
+    usual = (settings.auth.scope("read"), settings.auth.scope("write"))
     granted = usual if scopes is None else tuple(dict.fromkeys(scopes.replace(",", " ").split()))
     if not granted:
         raise BadInput(f"--scopes is empty. Leave it out for {','.join(usual)}.")

@@ -23,7 +23,7 @@ from goalport.knowledge.references import Refreshing, refreshed
 from goalport.knowledge.references.reference import described
 from goalport.models.llm import ModelCard
 from goalport.models.prompts import contribution_of
-from goalport.runtime.platform import mistakes_in, remarks_on_chatbots, remarks_on_givers
+from goalport.runtime.platform import mistakes_in, remarks_in
 from goalport.runtime.platform.workspace_parts import declared_settings, document_problems
 from goalport.server.publish.goal_tools import GoalTool, Offer, Refusal, offers_of
 from goalport.server.publish.portability import without_hints
@@ -63,8 +63,7 @@ def check(*, format: Format = "text", allow_warnings: bool = False, workspace: W
     # published, types that no store could write.
     hints = [
         *(() if platform.store.durable else platform.unstorable),
-        *remarks_on_givers(agents, expected),
-        *remarks_on_chatbots(agents),
+        *remarks_in(agents, expected),
         *remarks_on_goals(published),
         *without_hints(prompts),
     ]

@@ -10,7 +10,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from inspect import isabstract, isfunction
 from pathlib import Path
@@ -121,25 +121,23 @@ def _find_modules(folder: Path) -> Iterator[ModuleFile | LoadProblem]:
             f"it is not run: {folder.name}/ is no package of its own. Move what it says to a module beside it."
         )
     for entry in sorted(folder.iterdir(), key=lambda each: each.name):
-        served = not entry.name.startswith(("_", ".")) and (entry.suffix == ".py" or entry.is_dir())
-        if served and (found := _module_at(folder, entry)) is not None:
-            yield found
-
-
-def _module_at(folder: Path, entry: Path) -> ModuleFile | LoadProblem | None:
-    """The module that a file or folder is; None for a folder without Python files."""
-    stem = entry.stem if entry.suffix == ".py" else entry.name
-    file = ModuleFile(f"{folder.name}.{stem}", entry / "__init__.py" if entry.is_dir() else entry)
-    if not file.path.is_file() and entry.is_dir():
-        lacks = "the folder has Python files but no __init__.py. Add one."
-        return LoadProblem(file.name, entry, None, lacks) if any(entry.glob("*.py")) else None
-    if not file.path.is_file():
-        return file.problem("there is no such file: it is a link that points nowhere.")
-    if not stem.isidentifier() or keyword.iskeyword(stem):
-        return file.problem(f"{stem!r} cannot be the name of a module. Rename it: letters, digits and underscores.")
-    if not file.is_package and (folder / stem / "__init__.py").is_file():
-        return file.problem(f"the folder {stem}/ beside it has the same name and hides it. Rename one of them.")
-    return file
+        is_folder, stem = entry.is_dir(), entry.stem if entry.suffix == ".py" else entry.name
+        if entry.name.startswith(("_", ".")) or not (entry.suffix == ".py" or is_folder):
+            continue
+        file = ModuleFile(f"{folder.name}.{stem}", entry / "__init__.py" if is_folder else entry)
+        if is_folder and not file.path.is_file():
+            if any(entry.glob("*.py")):
+                lacks = "the folder has Python files but no __init__.py. Add one."
+                yield LoadProblem(file.name, entry, None, lacks)
+        elif not file.path.is_file():
+            yield file.problem("there is no such file: it is a link that points nowhere.")
+        elif not stem.isidentifier() or keyword.iskeyword(stem):
+            fix = "Rename it: letters, digits and underscores."
+            yield file.problem(f"{stem!r} cannot be the name of a module. {fix}")
+        elif not is_folder and (folder / stem / "__init__.py").is_file():
+            yield file.problem(f"the folder {stem}/ beside it has the same name and hides it. Rename one of them.")
+        else:
+            yield file
 
 
 def _message(error: BaseException) -> str:
@@ -190,16 +188,14 @@ def command(function: Callable[..., Any] | None = None, /, *, name: str = "") ->
     parameter whose type is `AgentPlatform`, or that of another service of the platform, gets that service. The
     docstring is the help, and what it returns is printed. `name` defaults to the function's, with dashes.
     """
-    if function is None:
-        return partial(_mark_command, name)
-    return _mark_command(name, function)
 
+    def mark(function: Any) -> Any:
+        if not callable(function) or isinstance(function, type):
+            raise TypeError(f"@command marks functions, but came to {function!r}. Mark the function itself.")
+        setattr(function, _COMMAND, Command(name or function.__name__.strip("_").replace("_", "-"), function))
+        return function
 
-def _mark_command(name: str, function: Any) -> Any:
-    if not callable(function) or isinstance(function, type):
-        raise TypeError(f"@command marks functions, but came to {function!r}. Mark the function itself.")
-    setattr(function, _COMMAND, Command(name or function.__name__.strip("_").replace("_", "-"), function))
-    return function
+    return mark if function is None else mark(function)
 
 
 @dataclass(frozen=True)
@@ -252,7 +248,7 @@ def load_workspace(root: Path, *, fresh: bool = False) -> Workspace:
         raise WorkspaceError(f"A workspace is a folder, but {root} is {came}. `goalport new {root}` makes one.")
     share_environment(root)
     install_importer(root, fresh=fresh)
-    modules, problems, hints = list[LoadedModule](), list[LoadProblem](), list[str]()
+    modules, problems = list[LoadedModule](), list[LoadProblem]()
     for each in (each for folder in FOLDERS for each in _find_modules(root / folder)):
         if each.path == root / "server" / "app.py":
             continue  # it would serve what is being loaded
@@ -266,23 +262,26 @@ def load_workspace(root: Path, *, fresh: bool = False) -> Workspace:
             modules.append(LoadedModule(each.name, each.path, found))
     exports, problems_of_exports = _exports(modules)
     problems += [*problems_of_exports, *_unmarked_in(modules)]
-    hints += [
-        f"{each.path} defines nothing, so nothing of its folder is served. Import the agent there."
-        for each in modules
-        if each.is_package and not each.namespace
-    ]
-    for module, value in _values_in(modules, object):
+    tools = tuple(exports[name] for name in sorted(exports))
+    loaded = Workspace(root, tuple(modules), tuple(problems), tools)
+    return replace(loaded, hints=tuple(_hints(loaded)))
+
+
+def _hints(loaded: Workspace) -> Iterator[str]:
+    """What of a workspace is no error, but probably not intended."""
+    for each in loaded.modules:
+        if each.is_package and not each.namespace:
+            yield f"{each.path} defines nothing, so nothing of its folder is served. Import the agent there."
+    for module, value in _values_in(loaded.modules, object):
         unserved = getattr(type(value), "__goalport_unserved__", None)
         if unserved is not None and (why := unserved(value)):
-            hints.append(f"{module.path}: {why}")
-    loaded = Workspace(root, tuple(modules), tuple(problems), tuple(exports[name] for name in sorted(exports)))
-    if not (root / "agents").exists():
+            yield f"{module.path}: {why}"
+    agents = loaded.root / "agents"
+    if not agents.exists():
         how = "Put an agent in agents/NAME.py, or let `goalport new` make an example."
-        hints.append(f"{root} has no agents/ folder. {how}")
-    elif not problems and not loaded.agents():
-        how = "Mark a class with @agent, at the top level of a module there."
-        hints.append(f"There is no agent in {root / 'agents'}. {how}")
-    return Workspace(root, loaded.modules, loaded.problems, loaded.exports, tuple(hints))
+        yield f"{loaded.root} has no agents/ folder. {how}"
+    elif not loaded.problems and not loaded.agents():
+        yield f"There is no agent in {agents}. Mark a class with @agent, at the top level of a module there."
 
 
 def _values_in(modules: Iterable[LoadedModule], kind: type[T]) -> Iterator[tuple[LoadedModule, T]]:
@@ -302,12 +301,11 @@ def _agents_in(modules: Sequence[LoadedModule]) -> tuple[object, ...]:
     with_instance: set[object] = {type(value) for _, value in found}
     deployable: dict[int, object] = {}
     for module, value in found:
-        if isinstance(value, type):
-            is_own = is_marked(value) and module.defines(value) and not isabstract(value)
-            is_deployed = is_own and value not in with_instance
+        if isinstance(value, type) and is_marked(value) and module.defines(value) and not isabstract(value):
+            is_deployed = value not in with_instance
         else:
-            is_deployed = False
-        if is_deployed or issubclass(type(value), Agent) or is_marked(type(value)):
+            is_deployed = issubclass(type(value), Agent) or is_marked(type(value))
+        if is_deployed:
             deployable[id(value)] = value
     return tuple(deployable.values())
 

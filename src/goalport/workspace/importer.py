@@ -63,25 +63,17 @@ class _WorkspaceFinder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         package, *inside = fullname.split(".")
-        match inside:
-            case _ if package != PACKAGE:
-                return None
-            case []:
-                return _namespace(fullname, self._root)
-            case [folder] if folder not in FOLDERS:
+        if package != PACKAGE:
+            return None
+        if not inside:
+            return _namespace(fullname, self._root)
+        if len(inside) == 1:
+            if inside[0] not in FOLDERS:
                 # Otherwise the next finder would search every folder at the top of the workspace.
                 raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
-            case [folder]:
-                return _namespace(fullname, self._root / folder) if (self._root / folder).is_dir() else None
-            case _:
-                return self._find_in(fullname, path or ())
-
-    def has(self, root: Path) -> bool:
-        """Whether this finder is installed for that folder, and no imported file has changed."""
-        return self in sys.meta_path and root == self._root and all(map(_is_current, _imported().values()))
-
-    def _find_in(self, fullname: str, folders: Sequence[str]) -> ModuleSpec | None:
-        for folder in folders:
+            place = self._root / inside[0]
+            return _namespace(fullname, place) if place.is_dir() else None
+        for folder in path or ():
             finder = self._finders.get(folder)
             found = finder and finder.find_spec(fullname)
             if found is None:
@@ -94,6 +86,12 @@ class _WorkspaceFinder(MetaPathFinder):
                     found.loader.load = self
                 return found
         return None
+
+    def has(self, root: Path) -> bool:
+        """Whether this finder is installed for that folder, and no imported file has changed."""
+        loaders = (each.__spec__ and each.__spec__.loader for each in _imported().values())
+        is_current = (each.is_current for each in loaders if isinstance(each, _Source))
+        return self in sys.meta_path and root == self._root and all(is_current)
 
     def _import(
         self,
@@ -168,11 +166,6 @@ def _replace(finders: tuple[_WorkspaceFinder, ...], modules: Mapping[str, Module
 
 def _imported() -> dict[str, ModuleType]:
     return {name: module for name, module in sys.modules.items() if name.partition(".")[0] == PACKAGE}
-
-
-def _is_current(module: ModuleType) -> bool:
-    loader = module.__spec__ and module.__spec__.loader
-    return not isinstance(loader, _Source) or loader.is_current
 
 
 def _namespace(fullname: str, folder: Path) -> ModuleSpec:

@@ -39,7 +39,7 @@ class Spoken:
 def spoken(**settings: Any) -> Authentication:
     """An authentication by `Spoken` tokens."""
     given = AuthSettings(claims=("tenant",), **settings)
-    return Authentication([Spoken(given)], Challenges(given.read_scope, _RESOURCE))
+    return Authentication([Spoken(given)], Challenges(given.scope("read"), _RESOURCE))
 
 
 def bearer(name: str, *scopes: str) -> dict[str, str]:

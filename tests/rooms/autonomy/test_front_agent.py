@@ -11,7 +11,7 @@ import pytest
 from goalport.agents.domain import Export, PlannerType, UserInput, WaitFor, achieves_goal, action, agent
 from goalport.base.caller import Caller
 from goalport.base.errors import NoAgentFound, NoGoalFound, ProcessStuck
-from goalport.runtime.autonomy import Achieved, front_agent
+from goalport.runtime.autonomy import Achieved, FrontAgent
 from goalport.runtime.platform import AgentPlatform, SupervisorInvocation
 from goalport.runtime.process import AgentProcess, Completed, Failed
 from goalport.store.sqlite import SqliteProcessStore
@@ -64,7 +64,7 @@ def rates(**confidence: float) -> dict[str, object]:
 
 def platform(*replies: object) -> AgentPlatform:
     open_ = AgentPlatform([Shop()], models=ScriptedModel(replies))
-    open_.deploy(front_agent(open_.autonomy))
+    open_.deploy(FrontAgent(open_.autonomy))
     return open_
 
 
@@ -98,7 +98,7 @@ async def test_a_goal_that_is_not_reached_is_named_with_the_reason() -> None:
 
 async def test_the_front_agent_never_chooses_itself() -> None:
     async with AgentPlatform(models=ScriptedModel()) as empty:
-        empty.deploy(front_agent(empty.autonomy))
+        empty.deploy(FrontAgent(empty.autonomy))
         with pytest.raises(NoAgentFound, match="There is no agent"):
             await empty.autonomy.choose_agent(SAID)
         with pytest.raises(NoGoalFound, match="There is no goal"):
@@ -121,7 +121,7 @@ async def test_it_lends_its_action_to_nobody() -> None:
 
     model = ScriptedModel(["No.", "No."])
     async with AgentPlatform([Sender()], models=model) as open_:
-        open_.deploy(front_agent(open_.autonomy))
+        open_.deploy(FrontAgent(open_.autonomy))
         with pytest.raises(ProcessStuck):
             await SupervisorInvocation.on(open_).returning(Parcel).invoke(SAID)
     assert [each.name for each in model.calls[0].tools] == ["pack"]
@@ -146,7 +146,7 @@ class Clerk:
 async def program(file: Path, *replies: object, open_mode: bool) -> AsyncGenerator[AgentPlatform]:
     async with SqliteProcessStore(file) as store:
         open_ = AgentPlatform([Clerk()], models=ScriptedModel(replies), store=store, lease_seconds=1)
-        open_.deploy(front_agent(open_.autonomy, open_mode=open_mode))
+        open_.deploy(FrontAgent(open_.autonomy, open_mode=open_mode))
         async with open_:
             yield open_
 

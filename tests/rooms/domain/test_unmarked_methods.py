@@ -9,7 +9,7 @@ import pytest
 from goalport import AgentPlatform, Export, UserInput, achieves_goal, action, agent, condition
 from goalport.agents.domain import read_agent
 from goalport.base.errors import DeclarationError
-from goalport.runtime.platform import mistakes_in, remarks_on_givers
+from goalport.runtime.platform import mistakes_in, remarks_in
 from goalport.workspace import load_workspace
 from tests.rooms.toy_domain import Story
 
@@ -113,7 +113,7 @@ def test_a_method_without_a_mark_that_would_give_what_is_missing_is_told() -> No
 
 def test_so_is_one_for_want_of_which_a_goal_starts_from_what_it_would_give() -> None:
     platform = AgentPlatform([Halfway])
-    assert remarks_on_givers(platform.agents, platform.groups) == (THINK,)
+    assert remarks_in(platform.agents, platform.groups) == (THINK,)
 
 
 @agent(description="d")
@@ -134,7 +134,7 @@ class Tupled:
 def test_a_tuple_in_which_a_method_gives_what_is_missing_is_told_with_what_to_return() -> None:
     platform = AgentPlatform([Tupled])
     (mistake,) = mistakes_in(platform.agents, platform.groups)
-    (remark,) = remarks_on_givers(platform.agents, platform.groups)
+    (remark,) = remarks_in(platform.agents, platform.groups)
     told = "Tupled.think would give a Story, but returns tuple[Story, Book], which is one object to the planner"
     assert told in mistake.fix
     assert told in platform.explain("write", [UserInput]).text()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from goalport.agents.domain import Export, UserInput, achieves_goal, action, agent, chatbot, component, condition, state
 from goalport.models.llm import UserMessage
 from goalport.runtime.chat import Conversation, open_chatbot
-from goalport.runtime.platform import AgentPlatform, mistakes_in, remarks_on_chatbots
+from goalport.runtime.platform import AgentPlatform, mistakes_in, remarks_in
 
 HERE = r"\(tests/rooms/platform/test_chatbot_inspection.py:\d+\): expected "
 
@@ -33,7 +33,8 @@ def told(*declared: object) -> list[str]:
 
 
 def remarks(*declared: object) -> tuple[str, ...]:
-    return remarks_on_chatbots(AgentPlatform(declared).agents)
+    platform = AgentPlatform(declared)
+    return remarks_in(platform.agents, platform.groups)
 
 
 def only(*declared: object) -> str:

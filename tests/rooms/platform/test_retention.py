@@ -3,7 +3,7 @@
 from datetime import timedelta
 from pathlib import Path
 
-from goalport.runtime.platform.erasure import Retention
+from goalport.runtime.platform.erasure import prune_hourly
 from goalport.store import Lease
 from goalport.store.sqlite import SqliteProcessStore
 from tests.rooms.store.programs import process
@@ -14,14 +14,13 @@ HOUR = 3_600.0
 async def test_one_of_two_programs_drops_what_has_ended_once_an_hour(tmp_path: Path) -> None:
     file = tmp_path / "processes.db"
     async with SqliteProcessStore(file) as one, SqliteProcessStore(file) as other:
-        first, second = Retention(one, timedelta(0), None), Retention(other, None, 0)
         await one.save([process("a", "x" * 100_000, status="completed")], Lease("a"), wake_at=None, release=True)
-        assert await first.drop(HOUR) == 1
+        assert await prune_hourly(one, HOUR, timedelta(0), None) == 1
         await one.save([process("b", status="completed")], Lease("b"), wake_at=None, release=True)
         await one.save([process("waits")], Lease("waits"), wake_at=None, release=True)
-        assert await second.drop(HOUR + 1) is None
-        assert await first.drop(HOUR + 2) is None
-        assert await second.drop(2 * HOUR) == 1
+        assert await prune_hourly(other, HOUR + 1, None, 0) is None
+        assert await prune_hourly(one, HOUR + 2, timedelta(0), None) is None
+        assert await prune_hourly(other, 2 * HOUR, None, 0) == 1
         assert [each.id for each in await other.records()] == ["waits"]
 
 

@@ -4,7 +4,7 @@ Below: processes, models and agents. Above: the platform, which hands itself ove
 """
 
 from goalport.runtime.autonomy.autonomy import Autonomy, PlannedGoal
-from goalport.runtime.autonomy.front_agent import front_agent, start_objects
+from goalport.runtime.autonomy.front_agent import FrontAgent, start_objects
 from goalport.runtime.autonomy.ranking import Achieved, Candidate, Choice, Ranked, Ranker, Ranking
 
 __all__ = [
@@ -12,10 +12,10 @@ __all__ = [
     "Autonomy",
     "Candidate",
     "Choice",
+    "FrontAgent",
     "PlannedGoal",
     "Ranked",
     "Ranker",
     "Ranking",
-    "front_agent",
     "start_objects",
 ]

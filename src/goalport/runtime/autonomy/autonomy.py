@@ -188,10 +188,10 @@ class Autonomy:
         Nothing runs. Conditions count as if they turned out well.
         """
         blackboard, agents = _blackboard(inputs, bindings), self.platform.agents
-        pairs = [(agent, goal) for agent in agents for goal in _goals(agent)]
         found = [
             PlannedGoal(agent, goal, plan)
-            for agent, goal in pairs
+            for agent in agents
+            for goal in _goals(agent)
             if (plan := self._plan(agents.scope(agent), goal, blackboard)) is not None
         ]
         return sorted(found, key=lambda each: -each.plan.net_value)

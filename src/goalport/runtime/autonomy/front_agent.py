@@ -18,14 +18,13 @@ from goalport.runtime.process import ActionContext
 
 @agent(description="Does what a sentence asks for, with whichever goal of this server fits", opaque=True)
 class FrontAgent:
-    """Chooses among the published goals that its caller may start.
+    """Its goal `achieve` takes a sentence, and reaches the published goal that fits best and its caller may start.
 
-    In open mode, all actions of the platform may help to reach the chosen one.
+    In open mode, all actions of the platform may help to reach that.
     """
 
-    def __init__(self, autonomy: Autonomy, *, open_mode: bool) -> None:
-        self._autonomy = autonomy
-        self._open_mode = open_mode
+    def __init__(self, autonomy: Autonomy, *, open_mode: bool = False) -> None:
+        self._autonomy, self._open_mode = autonomy, open_mode
 
     @achieves_goal(
         description="Do what a sentence asks for. The goal of this server that fits best is chosen and reached",
@@ -33,24 +32,19 @@ class FrontAgent:
     )
     async def achieve(self, user_input: UserInput, context: ActionContext) -> Achieved:
         """Choose a goal and reach it in a sub-process."""
-        goals = [goal for each in self._autonomy.platform.agents for goal in each.goals]
-        may_start = self._autonomy.platform.may_start
-        published = [each for each in goals if each.export.remote and may_start(context.caller, each)]
-        choice = await self._autonomy.choose_goal(user_input, among=published, assembled=self._open_mode, ai=context.ai)
+        platform = self._autonomy.platform
+        goals = (goal for each in platform.agents for goal in each.goals)
+        among = [each for each in goals if each.export.remote and platform.may_start(context.caller, each)]
+        choice = await self._autonomy.choose_goal(user_input, among=among, assembled=self._open_mode, ai=context.ai)
         context.progress(choice.why)
         (goal,) = choice.agent.goals
-        inputs = await start_objects(self._autonomy.platform, [goal], user_input, context.ai, context.ask)
+        inputs = await start_objects(platform, [goal], user_input, context.ai, context.ask)
         kind = cast("type[object]", goal.output or object)
         try:
             result = await context.as_sub_process(kind, choice.agent, *inputs)
         except ProcessEnded as end:
             raise type(end)(end.process_id, f"{choice.why} It was not reached. {end.reason}") from end
         return Achieved.of(choice, goal, result)
-
-
-def front_agent(autonomy: Autonomy, *, open_mode: bool = False) -> object:
-    """An agent whose goal `achieve` takes a sentence and reaches the published goal that fits it best."""
-    return FrontAgent(autonomy, open_mode=open_mode)
 
 
 AskForObject: TypeAlias = Callable[[str, type[object]], Awaitable[object]]

@@ -3,7 +3,7 @@
 from goalport.runtime.platform.agent_platform import AgentPlatform
 from goalport.runtime.platform.dbos_engine import DbosEngine
 from goalport.runtime.platform.deployments import Deployments
-from goalport.runtime.platform.inspection import mistakes_in, remarks_on_chatbots, remarks_on_givers
+from goalport.runtime.platform.inspection import mistakes_in, remarks_in
 from goalport.runtime.platform.invocation import AgentInvocation, Invoked, SupervisorInvocation, UtilityInvocation
 from goalport.runtime.platform.replicas import Drive, ProcessEngine
 from goalport.runtime.platform.workspace_parts import CONFIG_FILE, REFERENCES_FILE
@@ -25,6 +25,5 @@ __all__ = [
     "UpstreamServers",
     "UtilityInvocation",
     "mistakes_in",
-    "remarks_on_chatbots",
-    "remarks_on_givers",
+    "remarks_in",
 ]

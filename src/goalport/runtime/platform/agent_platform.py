@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import timedelta
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self, TypedDict, Unpack, cast
 
 from goalport.agents.domain import SERVICES, Agent, Goal, RetryPolicy, is_marked, read_agent
@@ -28,25 +29,24 @@ from goalport.knowledge.references import NamedReferences
 from goalport.models.llm import EmbeddingService, LanguageModel, Models
 from goalport.models.prompts import Templates
 from goalport.runtime.ai import Ai, Guard, LlmEngine, LlmOperations, Operation, Services
-from goalport.runtime.autonomy import Autonomy, Ranker, front_agent
+from goalport.runtime.autonomy import Autonomy, FrontAgent, Ranker
 from goalport.runtime.chat import Chatbot, Chatbots, Conversations, ConversationTurns
 from goalport.runtime.platform.declared_services import DeclaredServices, line_of
 from goalport.runtime.platform.deployments import Deployments, agents_of_tools, unstorable_in
-from goalport.runtime.platform.erasure import Erased, Retention, erase_caller
+from goalport.runtime.platform.erasure import Erased, erase_caller, keep_pruned
 from goalport.runtime.platform.inspection import explain_goal, starting_types
 from goalport.runtime.platform.process_factory import Inputs
 from goalport.runtime.platform.processes import Processes
 from goalport.runtime.platform.replicas import ProcessEngine
 from goalport.runtime.platform.workspace_parts import (
-    DocumentsOfPlatform,
     ExpectedGroups,
     Extensions,
-    Sampling,
     declared_extensions,
     declared_settings,
     document_index,
     models_of,
     process_options,
+    sampling,
     upstream_of,
     workspace_autonomy,
     workspace_engine,
@@ -160,7 +160,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """The agents that the settings ask for: the one that takes a sentence, and the chatbot that uses all others."""
     _front: Agent | None = None
     """The agent that takes a sentence, where a door needs one."""
-    _retention: Retention | None = None
+    _pruning: asyncio.Task[None] | None = None
+    """Drops from the store what ended long ago."""
     _own_store: AbstractAsyncContextManager[object] | None = None
     """The store, if this platform opens and closes it."""
 
@@ -198,10 +199,11 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self._templates, self._validators = templates or Templates(), Services(self.service)
         self.options = options or ProcessOptions()
         """The options of runs that are given none."""
-        self.upstream = upstream_of(upstream, Sampling(lambda: self.ai, lambda: self.models.default))
+        self.upstream = upstream_of(upstream, sampling(lambda: self.ai, lambda: self.models.default))
         self._set_groups(tool_groups)
         self.models, self._earlier_models = models_of(models), list[Models]()
-        self._documents = DocumentsOfPlatform(documents, lambda: document_index(self.models, self._settings))
+        self._given_documents, self._own_documents = documents, cast("DocumentIndex | None", None)
+        self._opening_documents = Lock()
         self.store, self._sealed = store or InMemoryProcessStore(), seals is not None
         self.processes = Processes(
             self,
@@ -276,14 +278,11 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         register_secrets(platform, secrets_of(settings))
         platform._settings = settings
         platform._own_store = store if isinstance(store, AbstractAsyncContextManager) else None
-        age = timedelta(days=settings.retention_days) if settings.retention_days else None
-        platform._retention = Retention(store, age, settings.retention_count or None)
         platform.autonomy = workspace_autonomy(platform, settings.autonomy)
         platform._own_agents = tuple(workspace_own_agents(settings, platform.autonomy))
-        if settings.serves_a2a:
-            platform._front = read_agent(
-                front_agent(platform.autonomy, open_mode=settings.front_tool == "open"), SERVICE_TYPES
-            )
+        if settings.serves("a2a"):
+            front = FrontAgent(platform.autonomy, open_mode=settings.front_tool == "open")
+            platform._front = read_agent(front, SERVICE_TYPES)
         platform.load(workspace)
         platform._renews_models = models is None
         return platform
@@ -295,8 +294,12 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     @property
     def documents(self) -> DocumentIndex:
-        """The index of documents that agents search, which is opened when it is first used."""
-        return self._documents.index
+        """The index of documents that agents search, which is made when it is first used, in any thread."""
+        if self._given_documents is not None:
+            return self._given_documents
+        with self._opening_documents:
+            self._own_documents = self._own_documents or document_index(self.models, self._settings)
+            return self._own_documents
 
     def load(self, workspace: Workspace) -> None:
         """Deploy the agents of a workspace in place of all others; running processes keep those they began with."""
@@ -306,7 +309,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
                 self._earlier_models.append(self.models)  # processes that run keep them
                 self.models = workspace_models(workspace, settings)
                 self.ai = self._outside()
-            self.references = workspace_references(self._documents, settings, workspace)
+            self.references = workspace_references(lambda: self.documents, settings, workspace)
             declared_tables = declared_settings(settings, workspace)
         self.misconfigured = declared_tables.problems
         declarations = workspace.declarations()
@@ -384,7 +387,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         for each in services:
             if kind in type(each).__mro__ or (is_known and isinstance(each, kind)):
                 return each
-        return self._documents.as_service(kind)
+        if not kind.__module__.startswith("goalport.knowledge.rag."):
+            return None  # no other type makes the index
+        return self.documents if isinstance(self.documents, kind) else None
 
     def create_agent_process(self, agent: str | Agent, *inputs: object, **how: Unpack[Start]) -> AgentProcess:
         """Like `start`, but the process does not run yet: `await process.tick()` takes a step, `run()` all of them.
@@ -546,8 +551,10 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             await self._own_store.__aenter__()
         await self.upstream.open()
         await self.processes.open()
-        if self._retention is not None:
-            self._retention.start()
+        if self._settings is not None and (self._settings.retention_days or self._settings.retention_count):
+            age = timedelta(days=self._settings.retention_days) if self._settings.retention_days else None
+            pruning = keep_pruned(self.store, age, self._settings.retention_count or None)
+            self._pruning = asyncio.create_task(pruning, name="goalport-retention")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -560,12 +567,14 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """
         if AgentProcess.current() in self.processes.running:
             raise GoalportError("An action cannot close the platform that runs it. Close it where it was made.")
-        if self._retention is not None:
-            await self._retention.stop()
+        if self._pruning is not None:
+            self._pruning.cancel()
+            await asyncio.wait([self._pruning])
         await self.processes.close()
         for each in self._loads:
             await each.close()
-        await self._documents.close()
+        if self._own_documents is not None:
+            await self._own_documents.close()
         for each in (*self._earlier_models, self.models):
             await each.aclose()
         await self.upstream.close()

@@ -9,11 +9,10 @@ import asyncio
 import inspect
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
-from inspect import iscoroutinefunction
 from traceback import walk_tb
 from typing import Any, Final, TypeAlias, cast, get_args, get_origin
 
@@ -69,6 +68,16 @@ class _Provider:
     opened: "asyncio.Future[None] | None" = None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def accepted(self, made: Any) -> Any:
+        """What was made, if that is something. Raises `TypeError`."""
+        if made is None:
+            raise TypeError(f"it gives None, and not a {self.kind.__name__}")
+        return made
+
+    def failure(self, error: Exception) -> DeploymentError:
+        where = line_of(error, self.source.target)
+        return DeploymentError(f"{self.source} could not be made: {error_summary(error)}{where}.")
+
 
 class DeclaredServices:
     """The services and settings of one load. `others` finds what a program or the platform itself gives."""
@@ -88,16 +97,20 @@ class DeclaredServices:
         """The agents whose constructors wait for what has to be entered."""
         self._entered: list[_Provider] = []
         found = settings or DeclaredSettings()
-        for each in found.tables.values():
-            self._add(_Provider(type(each), Declaration(type(each), ()), value=each))
-        for kind, problem in found.failed.items():
-            self._add(_Provider(kind, Declaration(kind, ()), problem=problem))
+        given = [_Provider(type(each), Declaration(type(each), ()), value=each) for each in found.tables.values()]
+        given += [_Provider(kind, Declaration(kind, ()), problem=each) for kind, each in found.failed.items()]
+        for each in given:
+            self._add(each)
         for each in declarations:
-            with self._noting():
+            try:
                 self._declare(each)
+            except GoalportError as error:
+                self.problems.append(str(error))
         for each in self._by_target.values():
-            with self._noting():
-                self._follow(each)
+            try:
+                self._resolve(each)
+            except GoalportError as error:
+                self.problems.append(str(error))
         self.types = frozenset(self._by_type)
         """The types that are injected wherever a parameter has them."""
 
@@ -112,7 +125,7 @@ class DeclaredServices:
         Raises `DeploymentError` if it cannot be made, or if there are several.
         """
         provider = self._provider(kind)
-        return None if provider is None else self._made(provider)
+        return None if provider is None else self._object_of(provider)
 
     def extension(self, declared: Declaration) -> object:
         """What is made when the workspace is loaded: a listener or a guard. Raises `DeploymentError`."""
@@ -122,7 +135,7 @@ class DeclaredServices:
                 f"{declared} is made when the workspace is loaded, so neither it nor what it needs can be entered or"
                 " awaited. Take what has to be entered in a service."
             )
-        return self._made(provider)
+        return self._object_of(provider)
 
     def instance(self, kind: type) -> object | None:
         """An agent without its constructor's work, if that needs what has to be entered; `prepare` makes up for it."""
@@ -140,7 +153,7 @@ class DeclaredServices:
         needs = {str(place): (each, True) for place, each in enumerate(kinds)}
         waits = id(owner) in self._unmade
         for each in self._providers_of({**needs, **parameters_of(type(owner))} if waits else needs):
-            await self._ready(each)
+            await self._enter(each)
         if waits and self._unmade.pop(id(owner), None) is not None:  # another action may have come first
             cast("Any", owner).__init__(**self._arguments(parameters_of(type(owner))))
 
@@ -158,24 +171,26 @@ class DeclaredServices:
                     _log.warning("%s did not end within %g seconds, and is cancelled.", each.source, patience)
                     each.task.cancel()
 
-    @contextmanager
-    def _noting(self) -> Generator[None]:
-        try:
-            yield
-        except GoalportError as error:
-            self.problems.append(str(error))
-
     def _declare(self, declared: Declaration) -> None:
-        provider = _Provider(
-            _given_type(declared), declared, parameters_of(declared.target), _is_entered(declared.target)
-        )
-        twin = next((each for each in self._by_type[provider.kind] if each.kind is provider.kind), None)
+        """Note what a declaration gives. Raises `DeclarationError` for a function that does not say its type."""
+        target = declared.target
+        kind: object = target if isinstance(target, type) else declared.hints().get("return")
+        if (origin := get_origin(kind)) and issubclass(origin, Iterable | AsyncIterable):
+            kind = get_args(kind)[0]
+        if not isinstance(kind, type) or kind.__module__ == "builtins":
+            raise declared.origin.error(
+                expected="a class as the return annotation, which is the type of what it gives",
+                came="there is none" if kind is None else f"it is {type_name(kind)}",
+                fix="Write `-> Horoscopes`, or `-> AsyncIterator[Horoscopes]` where it has a `yield`.",
+            )
+        provider = _Provider(kind, declared, parameters_of(target), _is_entered(target))
+        twin = next((each for each in self._by_type[kind] if each.kind is kind), None)
         if "service" in declared.roles and twin is not None:
             raise DeploymentError(
-                f"{declared} gives a {provider.kind.__name__}, as does {twin.source}, which is used. Give one of them a"
-                " type of its own."
+                f"{declared} gives a {kind.__name__}, as does {twin.source}, which is used. Give one of them a type of"
+                " its own."
             )
-        self._by_target[declared.target] = provider
+        self._by_target[target] = provider
         if "service" in declared.roles:
             self._add(provider)
 
@@ -184,7 +199,7 @@ class DeclaredServices:
             if each is provider.kind or each.__module__.partition(".")[0] not in _NO_SERVICES:
                 self._by_type[each].append(provider)
 
-    def _follow(self, provider: _Provider, way: tuple[_Provider, ...] = ()) -> None:
+    def _resolve(self, provider: _Provider, way: tuple[_Provider, ...] = ()) -> None:
         """Find out whether a service is late. Raises `DeploymentError` if it needs itself, or what is not there."""
         if provider in way:
             circle = [*way[way.index(provider) :], provider]
@@ -196,9 +211,9 @@ class DeclaredServices:
             found = list(self._providers_of({name: (hint, required)}))
             for each in found:
                 if not each.problem:
-                    self._follow(each, (*way, provider))
+                    self._resolve(each, (*way, provider))
                 provider.late, provider.problem = provider.late or each.late, provider.problem or each.problem
-            if required and not found and not provider.problem and self._object(hint) is None:
+            if required and not found and not provider.problem and not self._arguments({name: (hint, True)}):
                 provider.problem = (
                     f"{provider.source} needs {type_name(hint)} for {name!r}, which nothing gives. Mark what does with"
                     " @service, or give the parameter a default."
@@ -221,15 +236,16 @@ class DeclaredServices:
             if all(self._others(kind) is None for kind in classes_of(hint)):
                 yield from (found for kind in classes_of(hint) if (found := self._provider(kind)) is not None)
 
-    def _object(self, hint: object) -> object | None:
-        found = (each(kind) for kind in classes_of(hint) for each in (self._others, self.find))
-        return next((each for each in found if each is not None), None)
-
     def _arguments(self, parameters: Parameters) -> dict[str, object]:
-        found = ((name, self._object(hint)) for name, (hint, _) in parameters.items())
-        return {name: each for name, each in found if each is not None}
+        """The objects that there are for parameters."""
+        arguments = dict[str, object]()
+        for name, (hint, _) in parameters.items():
+            found = (each(kind) for kind in classes_of(hint) for each in (self._others, self.find))
+            if (made := next((each for each in found if each is not None), None)) is not None:
+                arguments[name] = made
+        return arguments
 
-    def _made(self, provider: _Provider) -> Any:
+    def _object_of(self, provider: _Provider) -> Any:
         if provider.value is None and not provider.late:
             provider.value = self._called(provider)
         return provider.value
@@ -240,11 +256,11 @@ class DeclaredServices:
             raise DeploymentError(provider.problem)
         arguments = self._arguments(provider.needs)
         try:
-            return _given(provider, provider.source.target(**arguments))
+            return provider.accepted(provider.source.target(**arguments))
         except Exception as error:
-            raise _failure(provider, error) from error
+            raise provider.failure(error) from error
 
-    async def _ready(self, provider: _Provider) -> None:
+    async def _enter(self, provider: _Provider) -> None:
         """Have the object of a late service. Raises `DeploymentError`."""
         if not provider.late or provider.value is not None:
             return
@@ -256,12 +272,20 @@ class DeclaredServices:
 
     async def _keep(self, provider: _Provider, opened: "asyncio.Future[None]") -> None:
         """Enter a service, and leave it when it is to stop."""
+        target = provider.source.target
         try:
             for each in self._providers_of(provider.needs):
-                await self._ready(each)
+                await self._enter(each)
             async with AsyncExitStack() as stack:
-                entered = await _entered(stack, provider.source.target, self._called(provider))
-                provider.value = _given(provider, entered)
+                made, is_class = self._called(provider), isinstance(target, type)
+                if inspect.iscoroutinefunction(target):
+                    made = await made
+                elif inspect.isasyncgenfunction(target) or hasattr(target, "__aenter__"):
+                    entered = made if is_class else asynccontextmanager(lambda: made)()
+                    made = await stack.enter_async_context(entered)
+                elif _is_entered(target):
+                    made = stack.enter_context(made if is_class else contextmanager(lambda: made)())
+                provider.value = provider.accepted(made)
                 self._entered.append(provider)
                 opened.set_result(None)
                 await provider.stop.wait()
@@ -269,51 +293,15 @@ class DeclaredServices:
             if opened.done():
                 _log.warning("%s failed when it was left: %s", provider.source, error_summary(error))
             else:
-                opened.set_exception(error if isinstance(error, GoalportError) else _failure(provider, error))
+                opened.set_exception(error if isinstance(error, GoalportError) else provider.failure(error))
                 opened.exception()  # whoever waited for it may be gone
         finally:
             provider.value = None
             opened.cancel()
 
 
-def _given(provider: _Provider, made: object) -> object:
-    if made is None:
-        raise TypeError(f"it gives None, and not a {provider.kind.__name__}")
-    return made
-
-
-def _failure(provider: _Provider, error: Exception) -> DeploymentError:
-    source = provider.source
-    return DeploymentError(f"{source} could not be made: {error_summary(error)}{line_of(error, source.target)}.")
-
-
-async def _entered(stack: AsyncExitStack, target: Callable[..., Any], made: Any) -> object:
-    """The object of a service, with what has to be done at its end on the stack."""
-    if iscoroutinefunction(target):
-        return await made
-    is_class = isinstance(target, type)
-    if inspect.isasyncgenfunction(target) or hasattr(target, "__aenter__"):
-        return await stack.enter_async_context(made if is_class else asynccontextmanager(lambda: made)())
-    if _is_entered(target):
-        return stack.enter_context(made if is_class else contextmanager(lambda: made)())
-    return made
-
-
 def _is_entered(target: Callable[..., Any]) -> bool:
     if isinstance(target, type):
         return hasattr(target, "__aenter__") or hasattr(target, "__enter__")
-    return any(each(target) for each in (inspect.isasyncgenfunction, inspect.isgeneratorfunction, iscoroutinefunction))
-
-
-def _given_type(declared: Declaration) -> type:
-    """The type of what a declaration gives. Raises `DeclarationError` for a function that does not say it."""
-    found = declared.target if isinstance(declared.target, type) else declared.hints().get("return")
-    if (whole := get_origin(found)) and issubclass(whole, Iterable | AsyncIterable):
-        found = get_args(found)[0]
-    if not isinstance(found, type) or found.__module__ == "builtins":
-        raise declared.origin.error(
-            expected="a class as the return annotation, which is the type of what it gives",
-            came="there is none" if found is None else f"it is {type_name(found)}",
-            fix="Write `-> Horoscopes`, or `-> AsyncIterator[Horoscopes]` where it has a `yield`.",
-        )
-    return found
+    kinds = inspect.isasyncgenfunction, inspect.isgeneratorfunction, inspect.iscoroutinefunction
+    return any(each(target) for each in kinds)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from operator import attrgetter
 from threading import Lock
 from typing import Any
 
@@ -82,13 +81,13 @@ class _Deployed:
         return tuple((agent, goal) for agent in self.agents for goal in agent.goals)
 
     @cached_property
-    def goals_by_name(self) -> tuple[Mapping[str, Sequence[tuple[Agent, Goal]]], ...]:
+    def goals_by_name(self) -> Sequence[Mapping[str, Sequence[tuple[Agent, Goal]]]]:
         """The goals by their full names, by their published names, and by the names of their methods."""
-        names = attrgetter("name"), attrgetter("export.name"), attrgetter("short_name")
-        found = tuple(defaultdict[str, list[tuple[Agent, Goal]]](list) for _ in names)
+        found = [defaultdict[str, list[tuple[Agent, Goal]]](list) for _ in range(3)]
         for pair in self.goals:
-            for name_of, goals in zip(names, found, strict=True):
-                goals[name_of(pair[1])].append(pair)
+            names = pair[1].name, pair[1].export.name, pair[1].short_name
+            for name, goals in zip(names, found, strict=True):
+                goals[name].append(pair)
         return found
 
 
@@ -139,7 +138,16 @@ class Deployments:
                 f"Expected agents of different names, but {_place(agent)} and {_place(twin)} are both called"
                 f' {agent.name!r}. Name one of them: @agent(name="…").'
             )
-        self._refuse_missing_services(agent)
+        figured = (each for action in agent.actions for each in (action.cost, action.value) if each is not None)
+        for each in chain(agent.actions, agent.conditions, figured):
+            wanted = (every.type for every in each.parameters if isinstance(every, ProvidedInput) and every.required)
+            for kind in wanted:
+                known = isinstance(each.owner, kind) or kind in self._declared.types
+                if not known and self._service(kind) is None:
+                    raise DeploymentError(
+                        f"{each.origin} wants a provided {kind.__name__}, but the platform has no such service."
+                        f" Give one: mark it with @service in a workspace; AgentPlatform(services=[…]) in a program."
+                    )
         # An agent and a component may use one name for different things: this raises `DeclarationError` then.
         components = (*self.components, agent) if agent.component else self.components
         for each in (*self, Agent("", "", source=agent.source)) if agent.component else (agent,):
@@ -248,20 +256,6 @@ class Deployments:
                 return declared
         return declared(**arguments) if arguments else declared
 
-    def _refuse_missing_services(self, agent: Agent) -> None:
-        figured = (each for action in agent.actions for each in (action.cost, action.value) if each is not None)
-        for each in chain(agent.actions, agent.conditions, figured):
-            for kind in (
-                every.type for every in each.parameters if isinstance(every, ProvidedInput) and every.required
-            ):
-                if isinstance(each.owner, kind) or kind in self._declared.types:
-                    continue
-                if self._service(kind) is None:
-                    raise DeploymentError(
-                        f"{each.origin} wants a provided {kind.__name__}, but the platform has no such service."
-                        f" Give one: mark it with @service in a workspace; AgentPlatform(services=[…]) in a program."
-                    )
-
 
 def _place(agent: Agent) -> str:
     owners = (type(each.owner) for each in agent.actions if each.owner is not None)
@@ -273,29 +267,26 @@ def unstorable_in(agents: Iterable[Agent], *, sealed: bool) -> tuple[str, ...]:
 
     `sealed`: whether there is a key that encrypts secrets.
     """
+    held: list[tuple[object, object, str]] = []  # types, each with where it is from; what actions make comes first
+    for each_agent in agents:
+        for action in each_agent.actions:
+            held += [(kind, action.origin, "makes") for exit_ in action.outputs.exits for kind in exit_]
+            if action.outputs.may_wait:  # the types of questions may have fields of their own
+                declared = alternatives(action.origin.hints()["return"])
+                held += [(each, action.origin, "asks") for each in declared if promised(each) is not None]
+        held += [(each.type, action.origin, "takes") for action in each_agent.actions for each in action.inputs]
+        for goal in each_agent.goals:
+            starts = goal.export.starting_input_types
+            if isinstance(starts, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - reported when it is published
+                held += [(kind, f"The goal {goal.name}", "starts from") for kind in starts]
     types, found = StoredTypes(), dict[object, str]()
-    for kind, by, verb in chain.from_iterable(map(_kinds, agents)):
+    for kind, by, verb in held:
         if kind not in found:
             why = storable(kind, types, sealed=sealed)
             found[kind] = f"{by} {verb} {type_name(kind)}, so its process ends with the program: {why}" if why else ""
             if why and isinstance(kind, type) and is_state(kind):
                 found[kind] += " Take services as parameters of its methods: `Annotated[Service, Provided]`."
     return tuple(filter(None, found.values()))
-
-
-def _kinds(agent: Agent) -> Iterator[tuple[object, object, str]]:
-    """The types of what an agent's processes hold, each with where it is from; those that actions make come first."""
-    for action in agent.actions:
-        yield from ((kind, action.origin, "makes") for exit_ in action.outputs.exits for kind in exit_)
-        if action.outputs.may_wait:  # the types of questions may have fields of their own
-            declared = alternatives(action.origin.hints()["return"])
-            yield from ((each, action.origin, "asks") for each in declared if promised(each) is not None)
-    for action in agent.actions:
-        yield from ((each.type, action.origin, "takes") for each in action.inputs)
-    for goal in agent.goals:
-        starts = goal.export.starting_input_types
-        if isinstance(starts, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - reported when it is published
-            yield from ((kind, f"The goal {goal.name}", "starts from") for kind in starts)
 
 
 @persistent("goalport.platform.tool_agents:ToolCall")
@@ -312,8 +303,8 @@ def agents_of_tools(tools: Iterable[Tool]) -> Mapping[str, Agent]:
     Each has one action, which calls the tool, so that each call of a client is a process. They are deployed nowhere,
     and known by their names, so that their processes are found again. A tool of another server asks by itself.
     """
-    agents = (_agent_of_tool(each) for each in tools if each.in_process or (each.may_ask and not each.server))
-    return {each.name: each for each in agents}
+    in_process = (each for each in tools if each.in_process or (each.may_ask and not each.server))
+    return {agent.name: agent for agent in map(_agent_of_tool, in_process)}
 
 
 def _agent_of_tool(tool: Tool) -> Agent:

@@ -4,7 +4,6 @@ import asyncio
 import secrets
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import timedelta
 from logging import getLogger
 from typing import Final, NamedTuple, Protocol, runtime_checkable
@@ -14,7 +13,7 @@ from goalport.base.errors import BadInput, StoreError
 from goalport.base.words import listed
 from goalport.runtime.chat import Conversations
 from goalport.runtime.platform.processes import Processes
-from goalport.runtime.process import StoredContexts
+from goalport.runtime.process import ContextRepository, StoredContexts
 from goalport.store import ConversationRecord, ProcessStore
 from goalport.tools.upstream.servers import UpstreamServers
 
@@ -49,9 +48,8 @@ class Platform(Protocol):
     processes: Processes
     conversations: Conversations
     upstream: UpstreamServers
+    contexts: ContextRepository
 
-    @property
-    def contexts(self) -> object: ...
     @property
     def documents(self) -> object: ...
 
@@ -73,8 +71,8 @@ async def erase_caller(platform: Platform, caller: Caller, *, dry_run: bool) -> 
             erased = (platform.processes.erase(each, _REASON) for each in roots[first : first + _AT_ONCE])
             await asyncio.gather(*erased)
         await platform.store.forget_keys({each.id for each in (*records, *running)})
-    held, readable = platform.contexts, platform.documents
-    contexts = await held.erase_of(owner, count=dry_run) if isinstance(held, StoredContexts) else 0
+    stored, readable = platform.contexts, platform.documents
+    contexts = await stored.erase_of(owner, count=dry_run) if isinstance(stored, StoredContexts) else 0
     documents = await readable.grants_of(owner, revoke=not dry_run) if isinstance(readable, _Grants) else 0
     sign_ins = platform.upstream.sign_ins_of(owner, end=not dry_run)
     return Erased(len(conversations), len(roots), contexts, documents, sign_ins)
@@ -106,40 +104,23 @@ _log = getLogger(__name__)
 _HOUR: Final = 3_600
 
 
-class Retention:
-    """Keeps families that have ended as long as `age`, and the newest `keep` of them; None: any."""
+async def keep_pruned(store: ProcessStore, age: timedelta | None, keep: int | None) -> None:
+    """Drop once an hour, until it is cancelled, the families that ended longer ago than `age`, and all but the newest.
 
-    def __init__(self, store: ProcessStore, age: timedelta | None, keep: int | None) -> None:
-        self._store, self._age, self._keep = store, age, keep
-        self._task: asyncio.Task[None] | None = None
+    Of those `keep` stay; None: any number, of any age.
+    """
+    while True:
+        now = time.time()
+        try:
+            if dropped := await prune_hourly(store, now, age, keep):
+                _log.info("%s processes that ended long ago were dropped from the store.", dropped)
+        except StoreError as error:
+            _log.warning("What ended long ago is not dropped now: %s", error)
+        await asyncio.sleep(_HOUR - now % _HOUR)
 
-    def start(self) -> None:
-        """Begin, if there is something that is ever dropped."""
-        if self._age is not None or self._keep is not None:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="goalport-retention")
 
-    async def stop(self) -> None:
-        """End it; what is being dropped is dropped."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-
-    async def drop(self, at: float) -> int | None:
-        """Drop what is to be dropped in the hour of a time; None: it was done before. Raises `StoreError`."""
-        me = secrets.token_hex(8)
-        _, first = await self._store.join(f"goalport/retention/{int(at // _HOUR)}", "", me)
-        if first != me:
-            return None
-        return await self._store.prune(older_than=self._age, keep=self._keep)
-
-    async def _run(self) -> None:
-        while True:
-            now = time.time()
-            try:
-                if dropped := await self.drop(now):
-                    _log.info("%s processes that ended long ago were dropped from the store.", dropped)
-            except StoreError as error:
-                _log.warning("What ended long ago is not dropped now: %s", error)
-            await asyncio.sleep(_HOUR - now % _HOUR)
+async def prune_hourly(store: ProcessStore, at: float, age: timedelta | None, keep: int | None) -> int | None:
+    """Drop what is to be dropped in the hour of a time; None: it was done before. Raises `StoreError`."""
+    me = secrets.token_hex(8)
+    _, first = await store.join(f"goalport/retention/{int(at // _HOUR)}", "", me)
+    return await store.prune(older_than=age, keep=keep) if first == me else None

@@ -69,6 +69,10 @@ _OPERATORS: Final = {"&": "and", ",": "and", "|": "or", "~": "not"}
 _OPERATOR: Final = re.compile(r"([&,|~])\1*")
 _LET_OR_START: Final = "Let an action bring that about, or start from it: Export(starting_input_types=[…])."
 _OWN_CLASS: Final = "Take a class of your own in place of {}: the planner tells objects apart by their types."
+_CORRECT_TRIGGER: Final = "Correct trigger=…, or give some action that return type."
+_MARK_CHATBOT: Final = (
+    "If people are to talk to it, mark the class with @chatbot, or name a chatbot in the setting `chatbot`."
+)
 _LET_POST: Final = "Let an action make it true, with its name in post=[…], or a @condition that can be asked at first."
 
 
@@ -79,32 +83,35 @@ def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[Declara
     # Goals that cannot be reached come last: the mistake in an action is mostly why.
     found: list[DeclarationError] = []
     for scope in scopes:
-        name = scope.agent.name
-        found += _action_mistakes([scope], agents.named(name).actions, blocked=bool(unreached[name]))
+        agent = agents.named(scope.agent.name)
+        found += _action_mistakes([scope], agent.actions, blocked=bool(unreached[agent.name]))
         if scope.agent.chat is not None:
-            found += chatbot_mistakes(agents.named(name), scope)
-    lenders = [agents.scope(each.name) for each in agents.components]
+            found += chatbot_mistakes(agent, scope)
     users = [scope for scope in scopes if not scope.agent.opaque]
-    for scope in lenders:
-        blocked = any(unreached.get(each.agent.name) for each in users)
-        found += _action_mistakes([*users, scope], agents.named(scope.agent.name).actions, blocked=blocked)
-    found += [mistake for mistakes in unreached.values() for mistake in mistakes]
-    found += [mistake for scope in scopes for mistake in _broken_loops(scope, groups)]
+    for each in agents.components:
+        blocked = any(unreached.get(user.agent.name) for user in users)
+        found += _action_mistakes([*users, agents.scope(each.name)], each.actions, blocked=blocked)
+    found += chain.from_iterable(unreached.values())
+    found += chain.from_iterable(_broken_loops(scope, groups) for scope in scopes)
     return tuple({str(mistake): mistake for mistake in found}.values())
 
 
-def remarks_on_givers(agents: Deployments, groups: ToolGroupResolver) -> tuple[str, ...]:
-    """A sentence for each method that would give an object which a goal has to be started from instead."""
-    goals = [(agents.scope(agent.name), goal) for agent in agents for goal in agent.goals]
-    derived = [(scope, goal) for scope, goal in goals if not goal.export.starting_input_types]
-    found = [each for scope, goal in derived for each in near_givers(scope.agent, starting_types(scope, goal, groups))]
+def remarks_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[str, ...]:
+    """What may be meant otherwise, a sentence each.
+
+    That is: each method that would give an object which a goal has to be started from instead, and each action that a
+    chatbot runs without being asked.
+    """
+    scopes = [(each, agents.scope(each.name)) for each in agents]
+    found = [
+        remark
+        for agent, scope in scopes
+        for goal in agent.goals
+        if not goal.export.starting_input_types
+        for remark in near_givers(scope.agent, starting_types(scope, goal, groups))
+    ]
+    found += [remark for agent, scope in scopes if agent.chat is not None for remark in chatbot_remarks(agent, scope)]
     return tuple(dict.fromkeys(found))
-
-
-def remarks_on_chatbots(agents: Deployments) -> tuple[str, ...]:
-    """A sentence for each action that a chatbot runs without being asked."""
-    chatbots = [each for each in agents if each.chat is not None]
-    return tuple(dict.fromkeys(said for each in chatbots for said in chatbot_remarks(each, agents.scope(each.name))))
 
 
 def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[DeclarationError]:
@@ -140,63 +147,50 @@ def _broken_loops(scope: Scope, groups: ToolGroupResolver) -> Iterator[Declarati
     """
     if not planner_for(scope.agent).looks_ahead:
         return
-    states: dict[WorldState, Operator | None] = {}
-    for goal in scope.goals.values():
-        first = explain_goal(scope, goal, starting_types(scope, goal, groups), None)
-        if first.plan is not None and first.problem is not None:
-            states[first.problem.start] = None
+
+    def after(state: WorldState, step: Operator) -> WorldState:
+        given = {fact for fact, value in step.effects.items() if value}
+        true = state.true.difference(step.effects) | given
+        return WorldState(true, scope.evaluated_conditions.difference(step.effects, true))
+
+    firsts = (explain_goal(scope, goal, starting_types(scope, goal, groups), None) for goal in scope.goals.values())
+    problems = (each.problem for each in firsts if each.plan is not None)
+    states: dict[WorldState, Operator | None] = {each.start: None for each in problems if each is not None}
     visited: set[WorldState] = set()
     while states and len(visited) < _MOST_STATES:
         state, by = states.popitem()
         visited.add(state)
-        goals = tuple(scope.plan_goals.values())
-        found = explain(Problem(scope.system, state, goals, deadline=PLANNING_SECONDS))
+        found = explain(Problem(scope.system, state, tuple(scope.plan_goals.values()), deadline=PLANNING_SECONDS))
         if found.plan is not None:
             for step in found.plan.steps:  # the exits that the plan does not count on
                 for other in scope.system.operators:
-                    after = _after(scope, state, other)
-                    if other.action == step.action and other.name != step.name and after not in visited:
-                        states[after] = other
-                state = _after(scope, state, step)
+                    if other.action == step.action and other.name != step.name:
+                        then = after(state, other)
+                        states |= {} if then in visited else {then: other}
+                state = after(state, step)
         elif by is not None:
-            yield from _held_back(scope, found, by)
-
-
-def _after(scope: Scope, state: WorldState, step: Operator) -> WorldState:
-    given = {fact for fact, value in step.effects.items() if value}
-    true = state.true.difference(step.effects) | given
-    return WorldState(true, scope.evaluated_conditions.difference(step.effects, true))
-
-
-def _held_back(scope: Scope, found: Explanation, by: Operator) -> Iterator[DeclarationError]:
-    """The actions that only their having run, or their output, keeps from leading on from an exit."""
-    missing = found.failures[0].missing
-    if not missing or not all(each.held_back for each in missing):
-        return
-    for name in dict.fromkeys(each.held_back for each in missing):
-        if _leads_to(scope, by, name):
-            yield scope.actions[name].origin.error(
-                expected=f"to run again when it is reached by way of {by.name}",
-                came="it runs once only, and that leads back to it",
-                fix="Write `can_rerun=True` here, or `clear_blackboard=True` where each round begins anew.",
-            )
+            # What keeps each missing fact from being made; the exit is to blame if nothing else is missing.
+            held_back = dict.fromkeys(each.held_back for each in found.failures[0].missing)
+            for name in held_back if all(held_back) else ():
+                if _leads_to(scope, by, name):
+                    yield scope.actions[name].origin.error(
+                        expected=f"to run again when it is reached by way of {by.name}",
+                        came="it runs once only, and that leads back to it",
+                        fix="Write `can_rerun=True` here, or `clear_blackboard=True` where each round begins anew.",
+                    )
 
 
 def _leads_to(scope: Scope, by: Operator, action: str) -> bool:
     """Whether an action needs what an exit gives, or what other actions make of that."""
-    reached: set[Fact] = set()
-    fresh = _add_effects(by)
-    while fresh:
+    reached, steps = set[Fact](), [by]
+    while steps:
+        made = (fact for each in steps for fact, value in each.effects.items() if value and isinstance(fact, Available))
+        fresh = set(made) - reached
         reached |= fresh
-        users = [each for each in scope.system.operators if any(each.requires.get(fact) for fact in fresh)]
-        if any(each.action == action for each in users):
+        steps = [each for each in scope.system.operators if any(each.requires.get(fact) for fact in fresh)]
+        if any(each.action == action for each in steps):
             return True
-        fresh = {fact for each in users for fact in _add_effects(each)} - reached
     return False
-
-
-def _add_effects(step: Operator) -> set[Fact]:
-    return {fact for fact, value in step.effects.items() if value and isinstance(fact, Available)}
 
 
 def _action_mistakes(
@@ -206,9 +200,22 @@ def _action_mistakes(
 
     `blocked`: whether there is no way to some goal.
     """
+    known = frozenset[str]().union(*(names_known(each.agent) for each in scopes))
     for action in actions:
-        yield from _unposted(action, scopes, blocked=blocked)
-        yield from _untriggered(action, scopes)
+        terms = needs_of(action, names_known(scopes[-1].agent))
+        for name in dict.fromkeys(name for term in terms for name in term):
+            wanted = blocked and all(each.get(name) is True for each in terms)
+            yield from _undecided(action, scopes, name, known, wanted=wanted)
+        trigger = action.settings.trigger
+        if trigger is not None and all(each.agent.chat is None for each in scopes):
+            operators = (operator for scope in scopes for operator in scope.system.operators)
+            is_made = any(each.effects.get(LastResult(trigger)) for each in operators)
+            if not is_made and not any(_may_be_given(each, trigger) for each in scopes):
+                yield action.origin.error(
+                    expected=f"an action that makes {with_article(trigger)}, which is the trigger here",
+                    came="none does, and no goal starts from one",
+                    fix=_MARK_CHATBOT if fits(UserMessage, trigger) else _CORRECT_TRIGGER,
+                )
     if any(each.may_help_itself for each in scopes):
         return
     lacks: list[Mapping[str, Sequence[tuple[Fact, bool]]]] = []
@@ -238,79 +245,45 @@ def _action_mistakes(
         )
 
 
-def _unposted(action: Action, scopes: Sequence[Scope], *, blocked: bool) -> Iterator[DeclarationError]:
-    terms = needs_of(action, names_known(scopes[-1].agent))
-    # Of each condition in `pre`, whether the action needs it to be true.
-    conditions = {name: all(each.get(name) is True for each in terms) for term in terms for name in term}
-    for name, value in conditions.items():
-        if not any(_is_posted(each, name) or name in each.conditions for each in scopes):
-            yield action.origin.error(
-                expected=f"somebody to decide the condition {name!r} of pre=[…]",
-                came="no @condition is called that, and no action posts it",
-                fix=_fix_of_condition(name, frozenset[str]().union(*(names_known(each.agent) for each in scopes))),
-            )
-        # Where there is another way, this one opens once the condition can be asked.
-        elif blocked and value and not any(_is_posted(each, name) for each in scopes):
-            askers = [each for each in scopes if name in each.conditions]
-            late = [_made_on_the_way(each, name) for each in askers]
-            if all(late):
-                wanted = Available(late[0][0])
-                makers = [maker for maker, facts in askers[0].add_effects.items() if wanted in facts]
-                those = f"{' or '.join(makers)}, which makes it," if makers else "the action that makes it"
-                yield action.origin.error(
-                    expected=f"an action that may make the condition {name!r} of pre=[…] true",
-                    came=f"it looks at {with_article(wanted.type)}, which is made on the way, so at first it is false,"
-                    " and no action posts it",
-                    fix=f'Give {those} post=["{name}"].',
-                )
-
-
-def _fix_of_condition(name: str, known: Collection[str]) -> str:
-    """What to write in place of a condition that nobody decides."""
-    in_words = " ".join(_OPERATOR.sub(lambda found: f" {_OPERATORS[found[1]]} ", name).split())
-    if in_words != name:
-        return f'Conditions are put together by words: write pre=["{in_words}"].'
-    if near := did_you_mean(nearest(name, known)):
-        return near
-    if not name.isidentifier():
-        return f'If it is an expression over objects, write pre=["expr: {name}"].'
-    return f'Write a @condition method of that name, or give the action that brings it about post=["{name}"].'
-
-
-def _is_posted(scope: Scope, condition: str) -> bool:
-    return any(condition in promises_of(action.settings.post) for action in scope.actions.values())
-
-
-def _made_on_the_way(scope: Scope, condition: str) -> Sequence[object]:
-    """The types that a condition looks at and that actions have to make first; empty where it can be asked at first.
-
-    A planner of single steps asks it on the way.
-    """
-    if scope.agent.component or not planner_for(scope.agent).looks_ahead:
-        return ()
-    inputs = inputs_among(scope.conditions[condition].parameters)
-    needed = [each for each in inputs if each.required and each.binding == DEFAULT_BINDING]
-    return [each.type for each in needed if not _may_be_given(scope, each.type)]
-
-
-def _untriggered(action: Action, scopes: Sequence[Scope]) -> Iterator[DeclarationError]:
-    trigger = action.settings.trigger
-    if trigger is None:
-        return
-    fact = LastResult(trigger)
-    made = any(operator.effects.get(fact) for scope in scopes for operator in scope.system.operators)
-    told = any(each.agent.chat is not None for each in scopes)
-    if not made and not told and not any(_may_be_given(each, trigger) for each in scopes):
-        fix = "Correct trigger=…, or give some action that return type."
-        if fits(UserMessage, trigger):
-            fix = (
-                "If people are to talk to it, mark the class with @chatbot, or name a chatbot in the setting `chatbot`."
-            )
+def _undecided(
+    action: Action, scopes: Sequence[Scope], name: str, known: Collection[str], *, wanted: bool
+) -> Iterator[DeclarationError]:
+    """What is wrong with a condition in `pre`: nobody decides it; if it is wanted, nothing makes it true in time."""
+    is_posted = any(name in promises_of(each.settings.post) for scope in scopes for each in scope.actions.values())
+    askers = [each for each in scopes if name in each.conditions]
+    if not is_posted and not askers:
+        in_words = " ".join(_OPERATOR.sub(lambda found: f" {_OPERATORS[found[1]]} ", name).split())
+        fix = f'Write a @condition method of that name, or give the action that brings it about post=["{name}"].'
+        if in_words != name:
+            fix = f'Conditions are put together by words: write pre=["{in_words}"].'
+        elif near := did_you_mean(nearest(name, known)):
+            fix = near
+        elif not name.isidentifier():
+            fix = f'If it is an expression over objects, write pre=["expr: {name}"].'
         yield action.origin.error(
-            expected=f"an action that makes {with_article(trigger)}, which is the trigger here",
-            came="none does, and no goal starts from one",
+            expected=f"somebody to decide the condition {name!r} of pre=[…]",
+            came="no @condition is called that, and no action posts it",
             fix=fix,
         )
+    # Where there is another way, this one opens once the condition can be asked.
+    elif wanted and not is_posted:
+        late: list[list[object]] = []  # for each asker, the types that the condition looks at and actions make first
+        for scope in askers:
+            inputs = inputs_among(scope.conditions[name].parameters)
+            needed = [each for each in inputs if each.required and each.binding == DEFAULT_BINDING]
+            # A planner of single steps asks it on the way.
+            asked_first = not scope.agent.component and planner_for(scope.agent).looks_ahead
+            late.append([each.type for each in needed if asked_first and not _may_be_given(scope, each.type)])
+        if all(late):
+            made = Available(late[0][0])
+            makers = [maker for maker, facts in askers[0].add_effects.items() if made in facts]
+            those = f"{' or '.join(makers)}, which makes it," if makers else "the action that makes it"
+            yield action.origin.error(
+                expected=f"an action that may make the condition {name!r} of pre=[…] true",
+                came=f"it looks at {with_article(made.type)}, which is made on the way, so at first it is false,"
+                " and no action posts it",
+                fix=f'Give {those} post=["{name}"].',
+            )
 
 
 def _may_be_given(scope: Scope, kind: object) -> bool:
@@ -405,52 +378,48 @@ def explain_goal(
     start, later = problem.start, scope.evaluated_conditions - problem.start.unknown
     opened = replace(problem, start=WorldState(start.true, start.unknown | later)) if later else problem
     concerned = prune(opened) if notes_by_action or later else ()
-    notes = [note for action, note in notes_by_action.items() if action in concerned]
-    operators = [each for each in scope.system.operators if each.action in concerned] if later else ()
-    waiting = [each for each in later if any(operator.requires.get(each) for operator in operators)]
-    notes += [
-        f"The {each} counts as false here: it looks at what is made on the way, and is asked once that is there."
-        for each in waiting
-    ]
+    required = (each.requires for each in scope.system.operators if each.action in concerned)
+    needed_on_the_way = {fact for each in required for fact, value in each.items() if value} if later else set[Fact]()
+    waiting = [each for each in later if each in needed_on_the_way]
     found = explain(problem)
     missing = found.failures[0].missing if found.failures else ()
     wanted = [each.fact.type for each in missing if isinstance(each.fact, Available) and each.value]
-    notes += near_givers(scope.agent, wanted)
-    return replace(found, notes=tuple(notes), unforeseen=bool(waiting))
+    notes = (
+        *(note for action, note in notes_by_action.items() if action in concerned),
+        *(
+            f"The {each} counts as false here: it looks at what is made on the way, and is asked once that is there."
+            for each in waiting
+        ),
+        *near_givers(scope.agent, wanted),
+    )
+    return replace(found, notes=notes, unforeseen=bool(waiting))
 
 
 def _problem(
     scope: Scope, goal: Goal, given: Sequence[object], groups: ToolGroupResolver | None, service: Service
 ) -> tuple[Problem, Mapping[str, str]]:
-    """What is planned for a goal from objects of the given types, and by action what is known at run time only."""
-    available = frozenset(each for each in scope.groups if groups is None or groups.unmet(each) is None)
-    start, goals = _start(scope, tuple(given), available), (scope.plan_goals[goal.name],)
-    costs, values, notes = _estimates(scope, given, service)
-    return Problem(scope.system, start, goals, costs=costs, values=values, deadline=PLANNING_SECONDS), notes
+    """What is planned for a goal from objects of the given types, and by action what is known at run time only.
 
-
-def _start(scope: Scope, given: tuple[object, ...], groups: frozenset[Fact]) -> WorldState:
-    """What is known where there are objects of the given types and some tool groups.
-
-    The latest are cached, because the goals of an agent are explained one after another, mostly from the same types.
+    The latest starts are cached, because the goals of an agent are explained one after another, mostly from the same
+    types.
     """
-    question = (given, groups)
+    there = frozenset(each for each in scope.groups if groups is None or groups.unmet(each) is None)
+    question = (tuple(given), there)
     start = scope.starts.get(question)
     if start is None:
         if len(scope.starts) >= _STARTS:
             scope.starts.clear()
-        kinds = tuple(_with_parts(given))
-        conditions = scope.evaluated_conditions
+        kinds, conditions = tuple(_with_parts(given)), scope.evaluated_conditions
         if planner_for(scope.agent).looks_ahead:  # who takes one step at a time asks on the way
             inputs = {each: inputs_among(scope.conditions[each.condition].parameters) for each in conditions}
-            needed = {each: [every.type for every in found if every.required] for each, found in inputs.items()}
+            wanted = {each: [one.type for one in found if one.required] for each, found in inputs.items()}
             conditions = frozenset(
-                each
-                for each in conditions
-                if all(any(related(kind, wanted) for kind in kinds) for wanted in needed[each])
+                each for each in conditions if all(any(related(kind, one) for kind in kinds) for one in wanted[each])
             )
-        start = scope.starts[question] = WorldState(groups.union(*map(scope.facts_given_by, kinds)), conditions)
-    return start
+        start = scope.starts[question] = WorldState(there.union(*map(scope.facts_given_by, kinds)), conditions)
+    costs, values, notes = _estimates(scope, given, service)
+    goals = (scope.plan_goals[goal.name],)
+    return Problem(scope.system, start, goals, costs=costs, values=values, deadline=PLANNING_SECONDS), notes
 
 
 def near_givers(agent: Agent, kinds: Iterable[object]) -> Iterator[str]:
@@ -505,12 +474,12 @@ def _with_parts(kinds: Iterable[object]) -> Iterator[object]:
             yield from field_kinds(kind).values()
 
 
-class _OnlyAtRunTime(Exception):
-    """Why a cost or value cannot be known before the process runs."""
+class _NotKnown(Exception):
+    """Why a cost or a value is not known before the process runs; `faulty`: what is wrong with it, at run time too."""
 
-
-class _Faulty(Exception):
-    """What is wrong with a cost or value, at run time too."""
+    def __init__(self, why: str, *, faulty: bool = False) -> None:
+        super().__init__(why)
+        self.faulty = faulty
 
 
 def _estimates(
@@ -520,63 +489,59 @@ def _estimates(
 
     With them, by action, a sentence on what is known at run time only.
     """
-    costs: dict[str, float] = {}
-    values: dict[str, float] = {}
-    notes: dict[str, str] = {}
+    costs, values, notes = dict[str, float](), dict[str, float](), dict[str, str]()
     given = tuple(_with_parts(given)) if scope.with_computed_cost else ()
     for action in scope.with_computed_cost:
-        for what, cost, said, faulty, least, found in (
-            ("cost", action.cost, action.settings.cost, DEAREST, 0.0, costs),
-            ("value", action.value, action.settings.value, action.settings.value, float("-inf"), values),
+        settings = action.settings
+        for what, cost, said, at_worst, least, found in (
+            ("cost", action.cost, settings.cost, DEAREST, 0.0, costs),
+            ("value", action.value, settings.value, settings.value, float("-inf"), values),
         ):
-            if cost is not None:
-                try:
-                    found[action.name] = _estimate(cost, given, service, least)
-                except _OnlyAtRunTime as why:
-                    notes[action.name] = (
-                        f"The {what} of {action.name} is known at run time only: {cost.name} {why}."
-                        f" It counts as {said:g} here."
-                    )
-                except _Faulty as why:
-                    found[action.name] = faulty
+            if cost is None:
+                continue
+            try:
+                found[action.name] = _estimate(cost, given, service, least)
+            except _NotKnown as why:
+                note, counts = f"The {what} of {action.name} is known at run time only: {cost.name} {why}.", f"{said:g}"
+                if why.faulty:
+                    found[action.name] = at_worst
+                    note = f"The {what} of {action.name} cannot be computed: {cost.name} {why}."
                     dearest = ", dearer than any other" if what == "cost" else ""
-                    notes[action.name] = (
-                        f"The {what} of {action.name} cannot be computed: {cost.name} {why}."
-                        f" It counts as {faulty:g}{dearest}, as it does at run time."
-                    )
+                    counts = f"{at_worst:g}{dearest}, as it does at run time"
+                notes[action.name] = f"{note} It counts as {counts}{'' if why.faulty else ' here'}."
     return costs, values, notes
 
 
 def _estimate(cost: Cost, given: Sequence[object], service: Service, least: float) -> float:
-    arguments = {each.name: _argument(each, cost.owner, given, service) for each in cost.parameters}
+    """What a method computes, where only objects of the given types are there. Raises `_NotKnown`."""
+    arguments = dict[str, object]()
+    for each in cost.parameters:
+        match each:
+            case Input():
+                needed = [part.type for part in each.parts if part.required] or [each.type]
+                if all(any(related(kind, wanted) for kind in given) for wanted in needed):
+                    raise _NotKnown(f"looks at {Available(each.type)}")
+                arguments[each.name] = each.default
+            case ProvidedInput():
+                provided = cost.owner if isinstance(cost.owner, each.type) else service(each.type)
+                arguments[each.name] = each.default if provided is None else provided
+            case _:
+                raise _NotKnown("looks at the process")
+    waits = False
     try:
         found = cost.function(**arguments)
         if inspect.isawaitable(found):  # the result of an async method, if that does not have to wait
             step: Any = found.__await__()
             next(step)
             step.close()
-            raise _OnlyAtRunTime("waits for something")  # noqa: TRY301
-    except _OnlyAtRunTime:
-        raise
+            waits = True
     except StopIteration as end:
         found = end.value
     except Exception as error:
-        raise _Faulty(f"raised {type(error).__name__} when asked") from error
+        raise _NotKnown(f"raised {type(error).__name__} when asked", faulty=True) from error
+    if waits:
+        raise _NotKnown("waits for something")
     usable = usable_figure(found, least)
     if usable is None:
-        raise _Faulty(f"gave {found!r:.100}, which is no such figure")
+        raise _NotKnown(f"gave {found!r:.100}, which is no such figure", faulty=True)
     return min(usable, DEAREST)
-
-
-def _argument(parameter: object, owner: object, given: Sequence[object], service: Service) -> object:
-    match parameter:
-        case Input():
-            needed = [each.type for each in parameter.parts if each.required] or [parameter.type]
-            if all(any(related(kind, each) for kind in given) for each in needed):
-                raise _OnlyAtRunTime(f"looks at {Available(parameter.type)}")
-            return parameter.default
-        case ProvidedInput():
-            found = owner if isinstance(owner, parameter.type) else service(parameter.type)
-            return parameter.default if found is None else found
-        case _:
-            raise _OnlyAtRunTime("looks at the process")

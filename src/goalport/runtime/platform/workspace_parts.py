@@ -13,12 +13,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
 
 from pydantic import BaseModel, Field
 
-from goalport.agents.domain import Agent, Goal, RetryPolicy, UserInput, action, read_agent
+from goalport.agents.domain import Agent, RetryPolicy, UserInput, action, read_agent
 from goalport.base.errors import BadInput, GoalportError, ModelNotReady, NothingChosen, SettingsError, StoreError
 from goalport.base.words import in_json
 from goalport.knowledge.documents import GitHubArchives
@@ -34,7 +33,7 @@ from goalport.models.llm import (
     UserMessage,
 )
 from goalport.runtime.ai import Ai
-from goalport.runtime.autonomy import Autonomy, front_agent, start_objects
+from goalport.runtime.autonomy import Autonomy, FrontAgent, start_objects
 from goalport.runtime.autonomy.autonomy import Platform
 from goalport.runtime.chat import Conversation, chatbot
 from goalport.runtime.platform.replicas import ProcessEngine
@@ -188,19 +187,14 @@ def workspace_upstream(workspace: Workspace, settings: Settings) -> UpstreamServ
     )
 
 
-class Sampling:
+def sampling(ai: Callable[[], Ai], model: Callable[[], str]) -> Sample:
     """Answers upstream servers that request a completion of a model (MCP, `sampling/createMessage`).
 
     The default model answers, whatever model the server prefers; no tools are offered to it, and the server's messages
     are sent as they are. The configuration of a server says whether it may make such requests.
     """
 
-    def __init__(self, ai: Callable[[], Ai], model: Callable[[], str]) -> None:
-        self._ai = ai
-        self._model = model
-
-    async def __call__(self, server: str, request: "CreateMessageRequestParams", /) -> "CreateMessageResult":
-        """The model's reply. Raises `GoalportError` when there is none, or the request is not supported."""
+    async def sample(server: str, request: "CreateMessageRequestParams", /) -> "CreateMessageResult":
         from mcp_types import CreateMessageResult, TextContent
 
         if request.tools:
@@ -208,19 +202,19 @@ class Sampling:
         limits: dict[str, Any] = {"max_tokens": max(1, min(request.max_tokens, _MOST_TOKENS))}
         if request.temperature is not None:
             limits["temperature"] = request.temperature
-        ai = self._ai().with_default_llm().with_llm(**limits).with_id(f"sampling for {server}")
+        asked = ai().with_default_llm().with_llm(**limits).with_id(f"sampling for {server}")
         if request.system_prompt:
-            ai = ai.with_system_prompt(request.system_prompt)
-        said = await ai.respond([_message(each.role, each.content) for each in request.messages])
-        words = TextContent(type="text", text=said.content)
-        return CreateMessageResult(role="assistant", content=words, model=self._model(), stop_reason="endTurn")
+            asked = asked.with_system_prompt(request.system_prompt)
+        said = await asked.respond([_message(each.role, each.content) for each in request.messages])
+        content = TextContent(type="text", text=said.content)
+        return CreateMessageResult(role="assistant", content=content, model=model(), stop_reason="endTurn")
+
+    return sample
 
 
 def _message(role: str, content: Any) -> UserMessage | AssistantMessage:
-    blocks = cast("list[Any]", content if isinstance(content, list) else [content])
-    texts: list[str] = []
-    images: list[Image] = []
-    for block in blocks:
+    texts, images = list[str](), list[Image]()
+    for block in cast("list[Any]", content if isinstance(content, list) else [content]):
         match block.type:
             case "text":
                 texts.append(block.text)
@@ -235,36 +229,6 @@ def _message(role: str, content: Any) -> UserMessage | AssistantMessage:
                 )
     text = "\n\n".join(texts)
     return UserMessage(text, tuple(images)) if role == "user" else AssistantMessage(text)
-
-
-class DocumentsOfPlatform:
-    """The index of documents of a platform: the one that a program gave, or one that is made when it is first used."""
-
-    def __init__(self, given: DocumentIndex | None, make: Callable[[], DocumentIndex]) -> None:
-        self.make = make
-        """Makes the index if none was given. It is called once, in any thread."""
-        self._given, self._made = given, None
-        self._lock = Lock()
-
-    @property
-    def index(self) -> DocumentIndex:
-        """The index. Raises what making it raises."""
-        if self._given is not None:
-            return self._given
-        with self._lock:
-            self._made = self._made or self.make()
-            return self._made
-
-    def as_service(self, kind: type) -> DocumentIndex | None:
-        """The index, if it is of that type; a type of another room than `rag` does not make it."""
-        if not kind.__module__.startswith("goalport.knowledge.rag."):
-            return None
-        return self.index if isinstance(self.index, kind) else None
-
-    async def close(self) -> None:
-        """Close the index, unless it was given."""
-        if self._made is not None:
-            await self._made.close()
 
 
 def document_index(models: Models, settings: Settings | None = None, file: Path | None = None) -> DocumentIndex:
@@ -288,9 +252,8 @@ def document_index(models: Models, settings: Settings | None = None, file: Path 
         )
     from goalport.knowledge.rag import SqliteDocumentStore
 
-    return SqliteDocumentStore(
-        file or (settings and index_file(settings)), embeddings=embeddings, on_other_model="text"
-    )
+    place = file or (settings and index_file(settings))
+    return SqliteDocumentStore(place, embeddings=embeddings, on_other_model="text")
 
 
 def index_file(settings: Settings) -> Path | None:
@@ -324,7 +287,9 @@ def _embedding(models: Models, name: str) -> EmbeddingService:
     return models.embedding(name)
 
 
-def workspace_references(documents: DocumentsOfPlatform, settings: Settings, workspace: Workspace) -> NamedReferences:
+def workspace_references(
+    documents: Callable[[], DocumentIndex], settings: Settings, workspace: Workspace
+) -> NamedReferences:
     """The references in the `references.yml` of a workspace, and what is wrong with it; none where there is no file.
 
     What is fetched or trusted is kept in the data folder. Documents that are published say in prompts too where clients
@@ -357,7 +322,8 @@ Count = Annotated[int, Field(ge=0, le=100)]
 class _PlatformReferences:
     """Makes the references that know the platform; the parameters of its methods are the properties of an entry."""
 
-    platform: DocumentsOfPlatform
+    index: Callable[[], DocumentIndex]
+    """The documents of the platform, which are opened when they are first needed."""
     archives: GitHubArchives
     data: Path
     folder: Path
@@ -375,7 +341,7 @@ class _PlatformReferences:
             place = absolute(self.folder / under)
             prefix = f"{place.as_uri()}/" if place.is_dir() else place.as_uri()
         only = UriPrefix(prefix) if under else None
-        return ToolishRag(name, description, self.platform.index, goal, filter=only, eager_search=eager_search)
+        return ToolishRag(name, description, self.index(), goal, filter=only, eager_search=eager_search)
 
     def local_skills(self, name: str, description: str, path: str, choose: Count = 0) -> LlmReference:
         """The skill in a folder, or the skills in the folders of a folder."""
@@ -436,10 +402,11 @@ def declared_extensions(
             found = make(each)
         except GoalportError as error:
             problems.append(str(error))
+            continue
+        if lacking := [name for name in _METHODS[role] if not callable(getattr(found, name, None))]:
+            problems.append(f"{each} is a {role.replace('_', ' ')}, but lacks {' and '.join(lacking)}.")
         else:
-            lacking = [name for name in _METHODS[role] if not callable(getattr(found, name, None))]
-            problems += [f"{each} is a {role.replace('_', ' ')}, but lacks {' and '.join(lacking)}."] * bool(lacking)
-            made[role] += [] if lacking else [found]
+            made[role].append(found)
     return made, problems
 
 
@@ -469,10 +436,10 @@ def process_options(settings: Settings) -> ProcessOptions:
 
 def workspace_own_agents(settings: Settings, autonomy: Autonomy) -> Iterator[object]:
     """The agents that the settings ask for: the one that takes a sentence, and the chatbot that uses all others."""
+    open_mode = settings.front_tool == "open"
     if settings.front_tool:
-        yield front_agent(autonomy, open_mode=settings.front_tool == "open")
+        yield FrontAgent(autonomy, open_mode=open_mode)
     if settings.chatbot:
-        open_mode = settings.front_tool == "open"
         yield choosing_chatbot(settings.chatbot, autonomy, open_mode=open_mode, published=True)
 
 
@@ -486,28 +453,25 @@ class ChoosingChatbot:
     @action(trigger=UserMessage, can_rerun=True, cost=1e8)  # actions that answer messages go first
     async def choose(self, message: UserMessage, conversation: Conversation, context: ActionContext) -> None:
         """Run what fits the message best, and send its result."""
-        said, before = UserInput(message.content), conversation.messages[:-1]
+        platform, said = self._autonomy.platform, UserInput(message.content)
+        goals = (goal for each in platform.agents if each.chat is None for goal in each.goals)
+        among = [
+            each
+            for each in goals
+            if platform.may_start(context.caller, each) and (each.export.remote or not self._published)
+        ]
         choose = self._autonomy.choose_goal if self._open_mode else self._autonomy.choose_agent
         try:
-            choice = await choose(said, among=self._goals(context), conversation=before, ai=context.ai)
+            choice = await choose(said, among=among, conversation=conversation.messages[:-1], ai=context.ai)
         except NothingChosen as nothing:
             await context.send_message(str(nothing))
             return
         context.progress(choice.why)
-        platform, goals = self._autonomy.platform, choice.agent.goals
-        inputs = await start_objects(platform, goals, said, context.ai, context.ask)
+        inputs = await start_objects(platform, choice.agent.goals, said, context.ai, context.ask)
         result = await context.as_sub_process(object, choice.agent, *inputs)
         content = getattr(result, "content", result)
-        await context.send_message(
-            "Done." if result is None else content if isinstance(content, str) else in_json(result)
-        )
-
-    def _goals(self, context: ActionContext) -> list[Goal]:
-        """The goals that the caller may start: those of a server only if they are published."""
-        platform = self._autonomy.platform
-        goals = (goal for each in platform.agents if each.chat is None for goal in each.goals)
-        started = (each for each in goals if platform.may_start(context.caller, each))
-        return [each for each in started if each.export.remote or not self._published]
+        text = content if isinstance(content, str) else in_json(result)
+        await context.send_message("Done." if result is None else text)
 
 
 def choosing_chatbot(name: str, autonomy: Autonomy, *, open_mode: bool, published: bool) -> Agent:

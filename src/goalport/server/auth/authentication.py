@@ -124,7 +124,7 @@ class Authentication:
         if not verifiers and proxies is None:
             return None
         resource = ProtectedResource.of(settings)
-        return cls(verifiers, Challenges(auth.read_scope, resource), resource, client, proxies, fetch_keys)
+        return cls(verifiers, Challenges(auth.scope("read"), resource), resource, client, proxies, fetch_keys)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:

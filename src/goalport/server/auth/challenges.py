@@ -52,7 +52,7 @@ class ProtectedResource:
                 "Set public_url to the address by which clients reach this server: tokens are issued for that address,"
                 f" and it does not follow from host = {settings.host!r} and port = {settings.port}."
             )
-        scopes = auth.scopes_supported or (auth.read_scope, auth.write_scope)
+        scopes = auth.scopes_supported or (auth.scope("read"), auth.scope("write"))
         return cls(settings.address, settings.name, issuers, [each for each in scopes if each != _OFFLINE])
 
     def url_for(self, path: str) -> str:

@@ -68,7 +68,7 @@ def caller_of(
     """The caller that a credential stands for, with all that its scopes imply and the claims that the settings name."""
     scopes = settings.expanded(granted)
     kept = {name: value for name, value in (claims or {}).items() if name in settings.claims}
-    is_admin = not scopes.isdisjoint({settings.admin_scope, EVERY_SCOPE})
+    is_admin = not scopes.isdisjoint({settings.scope("admin"), EVERY_SCOPE})
     return Caller(subject, issuer, scopes, kept, is_admin)
 
 

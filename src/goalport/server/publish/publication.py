@@ -72,7 +72,7 @@ class ScopeRules:
     @classmethod
     def of(cls, settings: AuthSettings) -> "ScopeRules":
         """The rules with the names that the settings give to the scopes."""
-        return cls(frozenset({settings.read_scope}), frozenset({settings.write_scope}))
+        return cls(frozenset({settings.scope("read")}), frozenset({settings.scope("write")}))
 
     def of_hints(self, scopes: Sequence[str] | None, *, read_only: bool | None) -> Scopes:
         """The scopes for what names `scopes`, and hints whether it only reads."""

@@ -128,10 +128,10 @@ class Site:
         self._authentication = authentication = authentication or Authentication.of(settings)
         access = Access(publisher, authentication)
         is_open: dict[object, bool] = {
-            RestDoor: settings.serves_rest,
-            AguiDoor: settings.serves_agui,
-            OpenAiDoor: settings.serves_openai_api,
-            A2aDoor: settings.serves_a2a,
+            RestDoor: settings.serves("rest"),
+            AguiDoor: settings.serves("agui"),
+            OpenAiDoor: settings.serves("openai_api"),
+            A2aDoor: settings.serves("a2a"),
         }
         self.doors: Sequence[Door] = [door(publisher, access) for door in DOORS if is_open.get(door, True)]
         open_details = authentication is None and settings.on_loopback

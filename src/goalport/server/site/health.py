@@ -223,7 +223,7 @@ class MetricsPage:
         """The metrics, or why the caller is not told them."""
         settings, authentication, caller = self._publisher.settings, self._authentication, current_caller()
         if settings.metrics != "open" and authentication is not None:
-            needed = settings.auth.metrics_scope
+            needed = settings.auth.scope("metrics")
             if not caller.admin and not caller.has(needed):
                 detail = f"The metrics need the scope {needed}."
                 return authentication.challenges.insufficient_scope([needed], detail)

@@ -34,7 +34,11 @@ from goalport.workspace.settings.settings import (
     settings_files,
 )
 
+K = TypeVar("K", bound=Sources)
 _NEARLY = 0.75
+_WITH_PASSWORDS = frozenset({"store", "base_url"})
+"""The names of settings that are texts and may contain a password."""
+_ABSENT = object()
 _log = logging.getLogger(__name__)
 
 
@@ -74,10 +78,6 @@ class DeclaredSettings:
     """A sentence for each value that cannot be used, and for each table of the files that nothing declares."""
 
 
-class _Declared(Sources, enable_decoding=True):
-    """The base of what reads one declared table."""
-
-
 def read_declared(
     settings: Settings, declared: Mapping[str, type[BaseModel]], *, complete: bool = True
 ) -> DeclaredSettings:
@@ -106,72 +106,44 @@ def _reader(name: str, kind: type[BaseModel]) -> type[Sources]:
     """What reads one declared table. A name in it that the class does not have is a mistake."""
     strictly = WrapValidator(lambda value, _: kind.model_validate(value, extra="forbid", by_name=True))
     field_of_table: Any = (Annotated[kind, strictly], {})
-    return create_model(kind.__name__, __base__=_Declared, **{name: field_of_table})
-
-
-K = TypeVar("K", bound=Sources)
+    return create_model(kind.__name__, __base__=Sources, **{name: field_of_table})
 
 
 def _read(kind: type[K], options: Mapping[str, Any]) -> K:
-    workspace: Path = options["workspace"]
     try:
         return kind(**options)
     except ValidationError as error:
         raise SettingsError(_problems(error, kind, options)) from None
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{workspace / ENV_FILE}: should be text in UTF-8 ({error.reason}).") from None
+        raise SettingsError(f"{options['workspace'] / ENV_FILE}: should be text in UTF-8 ({error.reason}).") from None
 
 
 def _problems(error: ValidationError, kind: type[Sources], options: Mapping[str, Any]) -> str:
     """One line per invalid setting. The value is shown, unless it is or may contain a secret."""
     lines, sources = list[str](), _sources(kind, options)
     for each in error.errors(include_url=False, include_context=False):
-        whole = tuple(map(str, each["loc"]))
-        path = whole if kind is not Settings or whole[0] in _TABLES else whole[:1]
-        reason, value, hints = validation_reason(each["msg"]), each["input"], list(_hints_at(path, kind))
-        if kind is Settings:
-            hidden = _is_secret(path)
-        else:  # of a declared table: what has parts, or may be a secret by its type
-            may_have_parts = not isinstance(value, str | int | float) or any(_tables_in(hints[-1]))
-            hidden = may_have_parts or "Secret" in str(hints)
-        came = "" if hidden else hide(f"; came {value!r}")
-        problem = f"{'.'.join(path)} {reason}{came}"
+        path, value = tuple(map(str, each["loc"])), each["input"]
+        if not any(_tables_in(_fields_of(kind).get(path[0]))):
+            path = path[:1]  # what follows is an index, or a member of a union
+        table, hint = kind, None
+        for name in path:  # keys and indexes of items in the path are skipped
+            if (found := _fields_of(table).get(name)) is not None:
+                table, hint = next(_tables_in(found), table), found
+        # A text or a number is shown, if its name and its type say that it is no secret.
+        is_plain = isinstance(value, str | int | float) and not any(_tables_in(hint))
+        secret = not is_plain or "Secret" in str(hint) or path[-1] in _WITH_PASSWORDS
+        problem = f"{'.'.join(path)} {validation_reason(each['msg'])}{'' if secret else hide(f'; came {value!r}')}"
         if each["type"] == "missing":
             problem = f"{'.'.join(path)} should be set"
-        if each["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
-            # The table that the path leads to; keys and indexes of items in the path are skipped.
-            table = next((table for hint in reversed(hints) for table in _tables_in(hint)), kind)
-            offered = offer_settings(path[-1], tuple(_hints_of(table)))
+        elif each["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
+            offered = offer_settings(path[-1], tuple(_fields_of(table)))
             problem = f"there is no setting {path[-1]!r} in [{'.'.join(path[:-1])}]. {offered}"
         origin = "option" if path[0] in options else _source(path, sources) or place_in(sources[-1][0], path)
         lines.append(f"{origin}: {problem}")
     return "\n".join(dict.fromkeys(lines))
 
 
-_TABLES = ("models", "llm_operations", "retry", "autonomy", "documents", "auth", "process")
-_KEYLESS = (("default_llm",), ("default_embedding_model",), ("llms",), ("embedding_services",))
-_SECRET_OF_AUTH = ((), ("key_entries",), ("introspection",))
-_LEAF = len(("models", "providers", "openai", "api_key"))
-"""The depth of single settings of providers and models; what is higher in the tree contains keys."""
-
-
-def _is_secret(path: tuple[str, ...]) -> bool:
-    if path[0] == "auth":
-        return path[1:2] in _SECRET_OF_AUTH
-    if path[0] != "models" or path[1:2] in _KEYLESS:
-        return path[0] in {"state_keys", "store"} or path in {("documents",), ("documents", "store")}
-    return len(path) < _LEAF or path[-1] in {"api_key", "base_url"}
-
-
-def _hints_at(path: Iterable[str], kind: type) -> Iterator[object]:
-    for each in path:
-        hint = _hints_of(kind).get(each)
-        if hint is not None:
-            yield hint
-            kind = next(_tables_in(hint), kind)
-
-
-def _hints_of(kind: type) -> Mapping[str, object]:
+def _fields_of(kind: type) -> Mapping[str, object]:
     """The fields of a pydantic model or a dataclass, with their types."""
     if issubclass(kind, BaseModel):
         return {name: each.annotation for name, each in kind.model_fields.items()}
@@ -179,6 +151,7 @@ def _hints_of(kind: type) -> Mapping[str, object]:
 
 
 def _tables_in(hint: object) -> Iterator[type]:
+    """The pydantic models and dataclasses in a type."""
     if isinstance(hint, type) and (issubclass(hint, BaseModel) or is_dataclass(cast("type[Any]", hint))):
         yield hint
     for each in get_args(hint):
@@ -195,13 +168,17 @@ def _sources(kind: type[Sources], options: Mapping[str, Any]) -> Sequence[tuple[
 
 
 def _source(path: tuple[str, ...], sources: Sequence[tuple[Path, Mapping[str, object]]]) -> str:
-    """The first source that says something of a setting; empty: none does."""
+    """The first source with a value for a setting, or for a table that contains it; empty: there is none."""
     variable = f"{PREFIX}{WITHIN.join(path).upper()}"
-    for file, values in sources:
-        if _is_in(values, path):
-            if file.suffix == ".toml":
-                return place_in(file, path)
-            return f"{file}, {variable}" if file.name else f"environment variable {variable}"
+    for file, said in sources:
+        values, names = cast("object", said), iter(path)
+        while isinstance(values, Mapping) and (name := next(names, None)) is not None:
+            values = cast("Mapping[str, object]", values).get(name, _ABSENT)
+        if values is _ABSENT:
+            continue
+        if file.suffix == ".toml":
+            return place_in(file, path)
+        return f"{file}, {variable}" if file.name else f"environment variable {variable}"
     return ""
 
 
@@ -226,17 +203,6 @@ def _leaves(path: tuple[str, ...], value: object) -> Iterator[tuple[tuple[str, .
             yield from _leaves((*path, str(name)), each)
     else:
         yield path, value
-
-
-def _is_in(values: object, path: tuple[str, ...]) -> bool:
-    """Whether a source has a value at a path, or for something that contains the path."""
-    for each in path:
-        if not isinstance(values, Mapping):
-            return True
-        if each not in values:
-            return False
-        values = cast("Mapping[str, object]", values)[each]
-    return True
 
 
 def keeps_audit(settings: Settings) -> bool:

@@ -8,11 +8,11 @@ anything. Above: `loading`, which words what is wrong, and reads the tables that
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
@@ -35,17 +35,15 @@ from goalport.workspace.settings.tables import (
     AuditSettings,
     AuthSettings,
     AutonomySettings,
-    DocumentsSettings,
-    LimitSettings,
-    ProcessSettings,
-    RetrySettings,
-)
-from goalport.workspace.settings.values import (
     Count,
     Delay,
+    DocumentsSettings,
+    LimitSettings,
     LogLevel,
     Paths,
     Personality,
+    ProcessSettings,
+    RetrySettings,
     Seconds,
     Secrets,
     Size,
@@ -74,7 +72,6 @@ class Sources(BaseSettings):
         env_prefix=PREFIX,
         env_nested_delimiter=WITHIN,
         env_ignore_empty=True,
-        enable_decoding=False,
         dotenv_filtering="only_existing",
         extra="forbid",
         frozen=True,
@@ -100,17 +97,13 @@ class Sources(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - it does not know the workspace
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - a folder of secrets is not a source of ours
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        workspace = _workspace_in(init_settings())
-        variables = (each() for each in (environment_source(settings_cls), dotenv_source(settings_cls, workspace)))
-        environment, dotenv = (InitSettingsSource(settings_cls, _with_tables(each)) for each in variables)
-        named = (each().get("profile") for each in (init_settings, environment, dotenv))
+        given = init_settings()
+        workspace: Path = given.get("workspace", Path())
+        variables = environment_source(settings_cls), dotenv_source(settings_cls, workspace)
+        named = (each.get("profile") for each in (given, *(source() for source in variables)))
         files = settings_files(workspace, next((str(each) for each in named if each), ""))
-        return (
-            init_settings,
-            environment,
-            dotenv,
-            *(InitSettingsSource(settings_cls, _known(settings_cls, file)) for file in files),
-        )
+        written = (InitSettingsSource(settings_cls, _known(settings_cls, file)) for file in files)
+        return init_settings, *variables, *written
 
 
 class Settings(Sources):
@@ -312,38 +305,25 @@ class Settings(Sources):
         """The URL by which clients reach the server, without a slash at its end."""
         return self.public_url.rstrip("/") or http_url(self.host, self.port)
 
-    @property
-    def serves_rest(self) -> bool:
-        """Whether processes are also served over REST."""
-        return not self.open_to_others if self.rest is None else self.rest
-
-    @property
-    def serves_agui(self) -> bool:
-        """Whether chatbots and goals are also served over AG-UI."""
-        return not self.open_to_others if self.agui is None else self.agui
-
-    @property
-    def serves_openai_api(self) -> bool:
-        """Whether chatbots and goals are also served as models of OpenAI's API."""
-        return not self.open_to_others if self.openai_api is None else self.openai_api
-
-    @property
-    def serves_a2a(self) -> bool:
-        """Whether goals and chatbots are also served to other agents over A2A."""
-        return not self.open_to_others and find_spec("a2a") is not None if self.a2a is None else self.a2a
+    def serves(self, door: Literal["rest", "agui", "openai_api", "a2a"]) -> bool:
+        """Whether a door beside that of MCP is open; where its setting is None, as the documentation of that says."""
+        wanted: bool | None = getattr(self, door)
+        if wanted is not None:
+            return wanted
+        return not self.open_to_others and (door != "a2a" or find_spec("a2a") is not None)
 
     @field_validator("data_dir")
     @classmethod
     def _in_workspace(cls, value: Path, info: ValidationInfo) -> Path:
-        return (_workspace_in(info.data) / value.expanduser()).resolve()
+        return (info.data.get("workspace", Path()) / value.expanduser()).resolve()
 
     @field_validator("roots")
     @classmethod
     def _existing(cls, value: tuple[Path, ...], info: ValidationInfo) -> tuple[Path, ...]:
-        found = tuple((_workspace_in(info.data) / each.expanduser()).resolve() for each in value)
-        if missing := [
-            str(path) for path, given in zip(found, value, strict=True) if given != Path() and not path.is_dir()
-        ]:
+        workspace: Path = info.data.get("workspace", Path())
+        found = tuple((workspace / each.expanduser()).resolve() for each in value)
+        missing = [str(path) for path, given in zip(found, value, strict=True) if given != Path() and not path.is_dir()]
+        if missing:
             raise ValueError(f"should be folders that exist; {', '.join(missing)} is not there")
         return found
 
@@ -355,42 +335,31 @@ class Settings(Sources):
         return value
 
 
-class _Decoding(EnvSettingsSource):
-    """Reads lists and tables in variables as `listed` and `read_table` do; what is neither is left to validation."""
+class _Environment(EnvSettingsSource):
+    """Reads lists and tables in variables; what is neither is left to validation, which says what is wrong.
+
+    Only so does a variable such as GOALPORT_AUTH add to the table of the file, and not take the place of all of it.
+    """
 
     def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
-        if not self.config.get("enable_decoding"):
-            return super().decode_complex_value(field_name, field, value)
+        is_table = isinstance(field.annotation, type) or value.lstrip().startswith("{")
         with suppress(ValueError):
-            return read_table(value) if value.lstrip().startswith("{") else listed(value)
+            return (read_table if is_table else listed)(value)
         return value
 
 
-class _DotEnv(_Decoding, DotEnvSettingsSource):
+class _DotEnv(_Environment, DotEnvSettingsSource):
     pass
 
 
 def environment_source(settings: type[BaseSettings]) -> EnvSettingsSource:
     """What the variables of the environment say."""
-    return _Decoding(settings)
+    return _Environment(settings)
 
 
 def dotenv_source(settings: type[BaseSettings], workspace: Path) -> DotEnvSettingsSource:
     """What the workspace's `.env` says."""
     return _DotEnv(settings, env_file=workspace / ENV_FILE, env_file_encoding="utf-8")
-
-
-def _with_tables(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of variables, with tables that are written as JSON read.
-
-    Only so does a variable such as GOALPORT_AUTH add to the table of the file, and not take the place of all of it.
-    """
-    tables = {name for name, field in Settings.model_fields.items() if Table in field.metadata}
-    found = dict(variables)
-    for name in tables.intersection(found):
-        with suppress(ValueError):  # what is wrong is said when the setting is validated
-            found[name] = read_table(found[name])
-    return found
 
 
 def settings_files(workspace: Path, profile: str) -> Iterator[Path]:
@@ -453,7 +422,3 @@ def offer_settings(name: str, known: Sequence[str] = ()) -> str:
     """The names that could be meant by one that is no setting, in a sentence."""
     names = sorted(known or known_settings())
     return offer(name, names, most=len(names))
-
-
-def _workspace_in(values: Mapping[str, Any]) -> Path:
-    return cast("Path", values.get("workspace", Path()))

@@ -1,8 +1,10 @@
-"""Tables of settings: those that belong together, under one name in `server/settings.toml`.
+"""Tables of settings: those that belong together, under one name in `server/settings.toml`; and what values may be.
 
-Above: `settings`, which has them among its own.
+A variable of the environment is text, so lists and tables are read from it. Above: `settings`, which has the tables
+among its own.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -16,16 +18,85 @@ from pydantic import (
     AwareDatetime,
     BaseModel,
     BeforeValidator,
+    ByteSize,
     ConfigDict,
+    Discriminator,
     Field,
     SecretStr,
+    Tag,
+    TypeAdapter,
+    WithJsonSchema,
     model_validator,
 )
 
 from goalport.agents.domain import RetryPolicy
 from goalport.base.caller import Caller, is_scope
 from goalport.base.hosts import is_secure
-from goalport.workspace.settings.values import Count, Delay, DocumentsPlace, ScopeTable, Size, Table, Words, listed
+from goalport.store.postgres import PostgresAddress
+
+
+def listed(value: object) -> object:
+    """A list from an environment variable: JSON, or values separated by commas. Raises `ValueError`."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"should be a JSON list or separated by commas ({error.msg})") from None
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def read_table(value: object) -> object:
+    """A table from an environment variable, as JSON. Raises `ValueError`."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except json.JSONDecodeError as error:
+        raise ValueError(f"should be a JSON object ({error.msg})") from None
+
+
+def _size(value: object) -> object:
+    if isinstance(value, str) and not re.fullmatch(r"\s*[\d.]+\s*\w*\s*", value):  # pydantic ignores what follows
+        raise ValueError("should be a number of bytes, or a number with a unit such as MiB")
+    return TypeAdapter(ByteSize).validate_python(value)
+
+
+def _place(value: str, *names: str) -> str:
+    """The name of a place, or a URL. Raises `ValueError`."""
+    if value not in names:
+        if "://" not in value:
+            known = ", ".join(f"`{each}`" for each in names)
+            raise ValueError(f"should be {known} or the URL of a PostgreSQL database")
+        PostgresAddress(value)
+    return value
+
+
+_Listed = BeforeValidator(listed)
+_InAnyCase = BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)
+Words = Annotated[tuple[str, ...], _Listed]
+Paths = Annotated[tuple[Path, ...], _Listed]
+Secrets = Annotated[tuple[SecretStr, ...], _Listed]
+LogLevel = Annotated[Literal["debug", "info", "warning", "error", "critical"], _InAnyCase]
+Personality = Annotated[Literal["", "starwars", "severance", "colossus", "hitchhiker", "montypython"], _InAnyCase]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+WorkerCount = Annotated[
+    Annotated[Count, Tag("number")] | Annotated[Literal["auto"], Tag("auto")],
+    Discriminator(lambda value: "auto" if value == "auto" else "number"),
+]
+"""A number of processes; `auto`: as many as there are cores for them."""
+Delay = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Size = Annotated[
+    int,
+    BeforeValidator(_size),
+    Field(ge=1),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]}),
+]
+StorePlace = Annotated[str, AfterValidator(lambda value: _place(value, "memory", "sqlite"))]
+DocumentsPlace = Annotated[str, AfterValidator(lambda value: _place(value, "sqlite"))]
+Table = BeforeValidator(read_table)
+ScopeTable = Annotated[Mapping[str, tuple[str, ...]], Table]
+
 
 ASYMMETRIC = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -44,19 +115,6 @@ def _url(value: str) -> str:
     return value
 
 
-def _issuer(value: str) -> str:
-    """The identifier of an issuer (RFC 8414, section 2). Raises `ValueError`."""
-    if urlsplit(_url(value)).query:
-        raise ValueError("should be a URL without a query, as the tokens of the issuer name it")
-    return value
-
-
-def _algorithms(value: tuple[str, ...]) -> tuple[str, ...]:
-    if not value or not set(value) <= set(ASYMMETRIC):
-        raise ValueError(f"should be some of {', '.join(ASYMMETRIC)}; a key that others have proves nothing")
-    return value
-
-
 def _network(value: str) -> str:
     """An address, or a network in CIDR notation. Raises `ValueError`."""
     if ip_network(value).prefixlen == 0:
@@ -64,10 +122,33 @@ def _network(value: str) -> str:
     return value
 
 
-Networks = Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], BeforeValidator(listed)]
+def _has_no_query(url: str) -> bool:
+    return not urlsplit(url).query
+
+
+def _checked(check: Callable[[Any], object], should: str) -> AfterValidator:
+    """A validator that says what a value, or a secret, should be."""
+
+    def checked(value: Any) -> Any:
+        if not check(value.get_secret_value() if isinstance(value, SecretStr) else value):
+            raise ValueError(f"should {should}")
+        return value
+
+    return AfterValidator(checked)
+
+
+Networks = Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], _Listed]
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]*$")]
-Issuer = Annotated[str, AfterValidator(_issuer)]
 Url = Annotated[str, AfterValidator(_url)]
+Issuer = Annotated[Url, _checked(_has_no_query, "be a URL without a query, as the tokens of the issuer name it")]
+Algorithms = Annotated[
+    Words,
+    _checked(
+        lambda names: names and set(names) <= set(ASYMMETRIC),
+        f"be some of {', '.join(ASYMMETRIC)}; a key that others have proves nothing",
+    ),
+]
+Confidence = Annotated[float, Field(ge=0, le=1)]
 
 
 class _SettingsTable(BaseModel):
@@ -92,7 +173,7 @@ class IssuerSettings(TokenSettings):
 
     jwks_uri: Annotated[str, AfterValidator(lambda value: value and _url(value))] = ""
     """Where its keys are; empty: where its metadata says (RFC 8414, OpenID Connect Discovery)."""
-    algorithms: Annotated[Words, AfterValidator(_algorithms)] = ASYMMETRIC
+    algorithms: Algorithms = ASYMMETRIC
     """The algorithms by which its tokens may be signed."""
 
 
@@ -110,10 +191,6 @@ class IntrospectionSettings(TokenSettings):
     """Whether a token is refused for which the provider names no audience."""
 
 
-Issuers = Annotated[tuple[IssuerSettings, ...], BeforeValidator(listed)]
-Introspections = Annotated[tuple[IntrospectionSettings, ...], BeforeValidator(listed)]
-
-
 _ID: Final = re.compile(r"key-[0-9a-f]{8}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
@@ -122,17 +199,6 @@ _HASH: Final = re.compile(r"[0-9a-f]{64}")
 def is_key_id(text: str) -> bool:
     """Whether a text is the id of a key, which no name may look like."""
     return _ID.fullmatch(text) is not None
-
-
-def _checked(check: Callable[[str], object], should: str) -> AfterValidator:
-    """A validator that says what a text, or a secret, should be."""
-
-    def checked(value: str | SecretStr) -> str | SecretStr:
-        if not check(value if isinstance(value, str) else value.get_secret_value()):
-            raise ValueError(f"should {should}")
-        return value
-
-    return AfterValidator(checked)
 
 
 _A_NAME = _checked(_NAME.fullmatch, "have 1 to 64 letters, digits and . _ @ + -, and begin with a letter or a digit")
@@ -172,12 +238,8 @@ class KeyEntry(_SettingsTable):
         return {**self.model_dump(mode="json"), "sha256": self.sha256.get_secret_value()}
 
 
-KeyEntries = Annotated[tuple[KeyEntry, ...], BeforeValidator(listed)]
-
-
 _RETRY = RetryPolicy()
 _TAKEN_HEADERS = frozenset({"authorization", "cookie", "host", "content-type", "content-length", "forwarded", "origin"})
-Confidence = Annotated[float, Field(ge=0, le=1)]
 
 
 class AuthSettings(_SettingsTable):
@@ -190,13 +252,13 @@ class AuthSettings(_SettingsTable):
     """Whether API keys are asked for; None: once there is a key file, or an entry in `key_entries`."""
     keys_file: str = ""
     """The key file, relative to the workspace; empty: `keys.json` in `data_dir`."""
-    key_entries: KeyEntries = ()
+    key_entries: Annotated[tuple[KeyEntry, ...], _Listed] = ()
     """Keys beside those of the file: what `goalport keys new --entry` prints."""
     insecure_no_auth: bool = False
     """Listen to other machines too, although nobody is authenticated."""
-    issuers: Issuers = ()
+    issuers: Annotated[tuple[IssuerSettings, ...], _Listed] = ()
     """The providers whose access tokens are JWTs, which are verified here."""
-    introspection: Introspections = ()
+    introspection: Annotated[tuple[IntrospectionSettings, ...], _Listed] = ()
     """The providers that are asked about each token, for tokens that only they can read."""
     trusted_proxies: Networks = ()
     """The addresses and networks of proxies that authenticate callers, and name them in a header."""
@@ -218,49 +280,29 @@ class AuthSettings(_SettingsTable):
     """How a call is refused whose token lacks scopes: by HTTP status 403, or as an error of the tool."""
 
     @model_validator(mode="after")
-    def _proxies_name_users(self) -> Self:
+    def _consistent(self) -> Self:
         if bool(self.trusted_proxies) != bool(self.proxy_user_header):
             raise ValueError("should have both, trusted_proxies and proxy_user_header, or none of them")
         if self.proxy_user_header.lower() in _TAKEN_HEADERS:
             raise ValueError(f"should name the user in a header of its own, and {self.proxy_user_header} is none")
-        return self
-
-    @model_validator(mode="after")
-    def _tokens_tell_whom_to_ask(self) -> Self:
         prefixes = [each.token_prefix for each in self.introspection]
         for place, prefix in enumerate(prefixes):
             if any(each.startswith(prefix) for each in (*prefixes[:place], *prefixes[place + 1 :])):
                 raise ValueError(f"should tell introspections apart by token_prefix, and {prefix!r} does not")
         return self
 
-    @property
-    def read_scope(self) -> str:
-        """The scope to see goals, and to call those that change nothing."""
-        return f"{self.scope_prefix}:read"
+    def scope(self, right: Literal["read", "write", "admin", "metrics", "on-behalf-of"]) -> str:
+        """The name of a scope that the server itself asks for.
 
-    @property
-    def write_scope(self) -> str:
-        """The scope to call every goal that names no scopes of its own."""
-        return f"{self.scope_prefix}:write"
-
-    @property
-    def admin_scope(self) -> str:
-        """The scope to list, answer and end the processes of all callers."""
-        return f"{self.scope_prefix}:admin"
-
-    @property
-    def metrics_scope(self) -> str:
-        """The scope to read the server's metrics, for the program that collects them."""
-        return f"{self.scope_prefix}:metrics"
-
-    @property
-    def on_behalf_scope(self) -> str:
-        """The scope to act for others: for a program, such as a chat interface, that says whose request it sends."""
-        return f"{self.scope_prefix}:on-behalf-of"
+        `read`: to see goals, and call those that change nothing. `write`: to call those that name no scopes of their
+        own. `admin`: to list, answer and end the processes of all callers. `metrics`: to read the server's numbers.
+        `on-behalf-of`: to act for others, as a chat interface that says whose request it sends.
+        """
+        return f"{self.scope_prefix}:{right}"
 
     def expanded(self, granted: Iterable[str]) -> frozenset[str]:
         """These scopes, with all that they imply."""
-        implied = {self.admin_scope: (self.write_scope,), self.write_scope: (self.read_scope,)}
+        implied = {self.scope("admin"): (self.scope("write"),), self.scope("write"): (self.scope("read"),)}
         found, waiting = set[str](), list(granted)
         while waiting:
             each = waiting.pop()

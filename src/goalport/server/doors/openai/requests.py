@@ -101,9 +101,9 @@ def for_user(request: Request, settings: AuthSettings) -> AbstractContextManager
     these. The issuer is the key: two keys with the same user stand for two callers.
     """
     key, user = current_caller(), request.headers.get(_USER, "")
-    if not user or not key.has(settings.on_behalf_scope):
+    if not user or not key.has(settings.scope("on-behalf-of")):
         return nullcontext()
-    withheld = {settings.on_behalf_scope, settings.admin_scope, EVERY_SCOPE}
+    withheld = {settings.scope("on-behalf-of"), settings.scope("admin"), EVERY_SCOPE}
     scopes = {each for each in key.scopes if withheld.isdisjoint(settings.expanded([each]))}
     about = {name: unquote(request.headers[header]) for name, header in _ABOUT.items() if header in request.headers}
     caller = caller_of(settings, user, f"{key.issuer}:{key.id}", scopes, about)
@@ -112,7 +112,7 @@ def for_user(request: Request, settings: AuthSettings) -> AbstractContextManager
 
 def named_conversation(request: Request, settings: AuthSettings, key: Caller) -> str:
     """The id of the conversation that the headers of a request name; empty if they name none."""
-    chat = request.headers.get(_CHAT, "") if key.has(settings.on_behalf_scope) else ""
+    chat = request.headers.get(_CHAT, "") if key.has(settings.scope("on-behalf-of")) else ""
     return chat or request.headers.get(CONVERSATION, "")
 
 

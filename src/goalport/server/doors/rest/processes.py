@@ -235,7 +235,7 @@ class ProcessHandlers:
 
     def _require_admin(self, what: str) -> None:
         if not current_caller().admin:
-            detail = f"Only who has the scope {self._publisher.settings.auth.admin_scope} may {what}."
+            detail = f"Only who has the scope {self._publisher.settings.auth.scope('admin')} may {what}."
             raise Problem(HTTPStatus.FORBIDDEN, "admin-only", detail)
 
     async def follow(self, request: Request) -> Response:
