@@ -129,7 +129,7 @@ def loop(*, quick: bool = False) -> Table:
         ("the same in the first process of its kind", _us(_per_action(taken["new"], taken["short and new"])), ""),
         ("a process of one action, from start to end", _us(taken["short"]), ""),
     ]
-    rounds = asyncio.run(_rounds((50, 1_000), 1) if quick else _rounds((50, 100, 1_000, 3_000), 7))
+    rounds = asyncio.run(_rounds((50, 200), 1) if quick else _rounds((50, 100, 1_000, 3_000), 7))
     rows += [
         (f"one of {length:,} actions of a loop in states, processor time", _us(each), "≤ 1.2 × one of 50")
         for length, each in rounds.items()

@@ -16,7 +16,7 @@ __all__ = ["aimock", "measured", "own_postgres", "postgres", "postgres_files_of_
 
 # A busy machine makes examples slow, and the limit that each test has ends a hang: time proves nothing here. Each run
 # tries other examples, so many runs of few find what one of many would.
-settings.register_profile("goalport", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("goalport", deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("goalport")
 
 # A job in the background ignores Ctrl-C, and so would the programs that tests start and stop with it.
@@ -47,6 +47,5 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Three workers for two cores, because tests of servers wait for clocks and for other programs."""
-    cores = os.cpu_count() or 1
-    return cores + cores // 2
+    """Two workers for each core, because tests of servers wait for clocks and for other programs."""
+    return 2 * (os.cpu_count() or 1)

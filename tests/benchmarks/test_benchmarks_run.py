@@ -14,8 +14,8 @@ from benchmarks.report import Table, machine, write_page
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "performance.md"
-TABLES = ("calls", "loop", "sharing", "knowledge")
-"""Of each kind one: servers and clients, one process, programs on one database, files. Types check the others."""
+TABLES = ("progress", "loop", "sharing")
+"""Of each kind one: servers and clients, one process, programs on one database. Types check the others."""
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -48,10 +48,8 @@ async def test_the_python_client_shows_the_choices_of_the_adventure(
     ("name", "task", "era"),
     [
         ("fastmcp", "show", "legacy"),
-        ("fastmcp", "show", "modern"),
         ("fastmcp", "follow", "modern"),
         ("typescript 1", "show", "legacy"),
-        ("typescript 2", "show", "legacy"),
         ("typescript 2", "show", "modern"),
     ],
 )

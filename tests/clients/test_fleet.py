@@ -1,6 +1,6 @@
 """Every client through a proxy before two servers on one store: a call reaches the one that does not run its process.
 
-The clients, and what they say, are those of the other modules; a transport that is bound to one server is left out.
+The clients, and what they say, are those of the other modules, which reach one server by the other transports.
 """
 
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ def test_a_typescript_client(
     test_typescript.test_a_typescript_client_plays_the_adventure(node, shipped_fleet, tmp_path, "http", sdk, era)
 
 
-@pytest.mark.parametrize("era", ERAS[:1])
+@pytest.mark.parametrize("era", ERAS)
 def test_the_client_of_fastmcp(
     fastmcp_python: str, fleet: Served, shipped_fleet: Served, tmp_path: Path, era: str
 ) -> None:

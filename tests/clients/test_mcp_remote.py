@@ -12,7 +12,7 @@ from tests.clients.python_client import MODES, report_of, tools_of
 from tests.clients.running import MCP_REMOTE, Served, environment
 
 
-@pytest.mark.parametrize(("transport", "era"), [("http", "legacy"), ("http", "modern"), ("sse", "legacy")])
+@pytest.mark.parametrize(("transport", "era"), [("http", "modern"), ("sse", "legacy")])
 async def test_the_conversation_passes_through_mcp_remote(
     node: str, served: Served, tmp_path: Path, transport: str, era: str
 ) -> None:
@@ -23,7 +23,7 @@ async def test_the_conversation_passes_through_mcp_remote(
     check(report, era)
 
 
-@pytest.mark.parametrize("era", MODES)
+@pytest.mark.parametrize("era", ["modern"])
 async def test_the_adventure_is_played_through_mcp_remote(node: str, shipped: Served, tmp_path: Path, era: str) -> None:
     arguments = [MCP_REMOTE, shipped.target("http")[0], "--allow-http", "--transport", "http-only"]
     bridge = StdioServerParameters(command=node, args=arguments, env=environment(tmp_path))

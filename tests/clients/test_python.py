@@ -22,8 +22,9 @@ def server(served: Served, transport: str, scratch: Path) -> Any:
     return sse_client(target[0]) if transport == "sse" else target[0]
 
 
-@pytest.mark.parametrize("transport", ["http", "sse", "stdio"])
-@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize(
+    ("transport", "era"), [("sse", "legacy"), ("sse", "modern"), ("stdio", "legacy"), ("stdio", "modern")]
+)
 async def test_the_python_client_has_the_whole_conversation(
     served: Served, tmp_path: Path, transport: str, era: str
 ) -> None:
@@ -33,16 +34,20 @@ async def test_the_python_client_has_the_whole_conversation(
     assert len(report["progress"]) >= 3
 
 
-@pytest.mark.parametrize("transport", ["http", "sse", "stdio"])
-@pytest.mark.parametrize("era", MODES)
+@pytest.mark.parametrize(("transport", "era"), [("sse", "modern"), ("stdio", "legacy")])
 async def test_the_python_client_plays_the_adventure(shipped: Served, tmp_path: Path, transport: str, era: str) -> None:
     with anyio.fail_after(60):
         async with Client(server(shipped, transport, tmp_path), mode=MODES[era]) as client:
             await follow_async(two_nights(), tools_of(client))
 
 
-@pytest.mark.parametrize("transport", ["http", "sse", "stdio"])
-@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(
+    ("transport", "revision"),
+    [
+        *(("http", each) for each in ("2025-06-18", "2025-11-25", "2026-07-28")),
+        *(("sse", "2025-06-18"), ("stdio", "2025-11-25"), ("stdio", "2026-07-28")),
+    ],
+)
 async def test_the_python_client_answers_the_forms_of_every_revision(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transport: str, revision: str
 ) -> None:

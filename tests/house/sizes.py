@@ -38,7 +38,7 @@ FACADES = frozenset(
 those need: a limit made shapes that served only it."""
 STORES = frozenset(
     {"AgentProcessRepository", "DatabaseProcessStore", "InMemoryProcessStore", "ProcessStore"}
-    | {"IndexedDocuments", "SqliteIndex"}
+    | {"DocumentIndex", "SqliteIndex"}
 )
 """One database keeps processes, leases, messages and contexts: a store, and the repository above it, is the place
 where all of them are reached. A store of documents answers every search protocol, each of which is small."""

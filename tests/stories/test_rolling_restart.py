@@ -228,6 +228,7 @@ async def test_each_caller_gets_the_answer_to_the_body_it_sent_while_servers_are
                     answered[person] += 1
                 else:
                     failed[response.status_code] += 1
+                await anyio.sleep(PAUSE / 10)
 
     async with anyio.create_task_group() as tasks:
         hosts = Hosts(tmp_path, settings, tasks, ECHO)

@@ -203,6 +203,7 @@ async def test_a_worker_that_is_killed_under_load_costs_at_most_its_calls_in_fli
                         answered[text_of(await client.call_tool("tell", {"name": ""}))] += 1
                         if len(answered) == 2:
                             both.set()
+                        await anyio.sleep(PAUSE / 10)
             except (MCPError, OSError, httpx2.HTTPError, ExceptionGroup):
                 lost[number] += 1
 
@@ -368,6 +369,7 @@ async def test_sighup_replaces_the_workers_and_drops_no_call(tmp_path: Path) -> 
         while not enough.is_set():
             async with server.client("http", "auto") as client:
                 answered[text_of(await client.call_tool("tell", {"name": ""}))] += 1
+            await anyio.sleep(PAUSE)
 
     async with serving(tmp_path, TELLER) as server, anyio.create_task_group() as callers:
         before = await pids_of(server)

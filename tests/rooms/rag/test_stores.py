@@ -12,7 +12,6 @@ from goalport.knowledge.rag import (
     DocumentIndex,
     DocumentStore,
     ExpansionMethod,
-    FinderOperations,
     HybridSearch,
     RegexSearchOperations,
     ResultExpander,
@@ -20,7 +19,6 @@ from goalport.knowledge.rag import (
     SqliteDocumentStore,
     TextSearch,
     TextSimilaritySearchRequest,
-    TypeRetrievalOperations,
     UriPrefix,
     VectorSearch,
     supports,
@@ -86,9 +84,9 @@ async def uris(store: TextSearch, query: str) -> set[str]:
 
 def test_a_store_does_all_that_can_be_searched() -> None:
     store = SqliteDocumentStore()
-    for protocol in (TextSearch, RegexSearchOperations, ResultExpander, SectionReader, FinderOperations):
+    for protocol in (TextSearch, RegexSearchOperations, ResultExpander, SectionReader):
         assert supports(store, protocol)
-    assert isinstance(store, DocumentStore | TypeRetrievalOperations)
+    assert isinstance(store, DocumentStore)
     assert not supports(store, VectorSearch)
     assert not supports(store, HybridSearch)
 
@@ -246,7 +244,6 @@ async def test_what_was_put_is_found_again_by_id(store: DocumentIndex) -> None:
     assert await store.find_by_id(made.children[0].id, LeafSection) == made.children[0]
     assert await store.find_by_id(made.id, NavigableDocument) == made
     assert await store.find_by_id(made.id, Chunk) is None
-    assert list(await store.find_by_type(Chunk, limit=2, after=chunks[0].id)) == [chunks[1], KITCHEN[1][0]]
 
 
 async def test_documents_and_sections_are_listed_and_read(store: DocumentIndex) -> None:
@@ -296,8 +293,6 @@ async def test_two_chunks_with_one_id_are_refused_and_nothing_is_written(store: 
 
 
 async def test_a_type_that_is_not_searched_is_refused(store: DocumentIndex) -> None:
-    assert store.supports_type(Chunk)
-    assert not store.supports_type(LeafSection)
     with pytest.raises(TypeError, match="is searched"):
         await store.text_search(asked("a"), LeafSection)
 

@@ -74,7 +74,6 @@ async def test_what_may_not_be_read_is_not_there_in_any_other_way(store: Documen
     assert await store.list_sections("secret.md", caller=BOB) == []
     assert len(await store.list_sections("secret.md", caller=ADA)) == 1
     assert len(await store.list_documents(caller=ADA)) == len(await store.list_documents(caller=BOB)) + 1
-    assert chunk not in {each.id for each in await store.find_by_type(Chunk, caller=BOB)}
 
 
 async def test_a_document_for_nobody_is_found_by_nobody(store: DocumentIndex) -> None:
@@ -132,8 +131,6 @@ async def test_what_a_filter_leaves_out_is_not_there_in_any_other_way(store: Doc
             assert await store.expand_result(element, method, 3, filter=wanted) == []
     assert await store.list_sections("plan.md", filter=wanted) == []
     assert [each.uri for each in await store.list_documents(filter=wanted)] == ["roses.md"]
-    assert {each.uri for each in await store.find_by_type(Chunk, filter=wanted)} == {"roses.md"}
-    assert {each.uri for each in await store.find_by_type(Chunk)} == {"roses.md", "plan.md"}
 
 
 def house() -> tuple[NavigableDocument, tuple[Chunk, ...]]:

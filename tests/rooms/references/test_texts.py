@@ -99,7 +99,7 @@ async def test_a_page_that_cannot_be_fetched_is_said_to_be_so_and_stops_nothing(
     assert "is not a public one" in prompt
     assert "secret" not in prompt
     assert "is not a public one" in await call(page, "read")
-    assert "The reference 'intranet' keeps what it had" in caplog.text
+    assert "'intranet' keeps what it had" in caplog.text
     assert site.requests == []
 
 
@@ -149,7 +149,7 @@ async def test_of_an_empty_text_it_is_said_that_it_is_empty(tmp_path: Path) -> N
 async def test_what_could_not_be_read_is_tried_again_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, seconds: float, *, read: bool
 ) -> None:
-    monkeypatch.setattr("goalport.knowledge.references.texts._RETRY", seconds)
+    monkeypatch.setattr("goalport.knowledge.documents.refresh._RETRY", seconds)
     file = tmp_path / "rules.md"
     rules = file_text(file, refresh=policy)
     await refreshed(rules)

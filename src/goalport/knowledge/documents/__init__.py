@@ -22,11 +22,12 @@ _MODULES = {
         "element_id",
         "read_plain_text",
     ],
-    "folder": ["Folder", "FolderLimits", "FoundLine", "RefreshPolicy"],
+    "folder": ["Folder", "FolderLimits", "FoundLine"],
     "github": ["ArchiveLimits", "GitHubArchives", "GitHubCopy", "GitHubPlace"],
     "html_text": ["read_html"],
     "markdown": ["YamlText", "read_markdown", "read_yaml"],
     "reader": ["DocumentReader"],
+    "refresh": ["RefreshPolicy", "RefreshedSource"],
     "web": ["WebContent", "WebFetcher", "WebLimits"],
 }
 __all__ = [name for names in _MODULES.values() for name in names]

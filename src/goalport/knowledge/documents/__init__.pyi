@@ -19,7 +19,6 @@ from goalport.knowledge.documents.folder import (
     Folder as Folder,
     FolderLimits as FolderLimits,
     FoundLine as FoundLine,
-    RefreshPolicy as RefreshPolicy,
 )
 from goalport.knowledge.documents.github import (
     ArchiveLimits as ArchiveLimits,
@@ -37,6 +36,10 @@ from goalport.knowledge.documents.markdown import (
 )
 from goalport.knowledge.documents.reader import (
     DocumentReader as DocumentReader,
+)
+from goalport.knowledge.documents.refresh import (
+    RefreshedSource as RefreshedSource,
+    RefreshPolicy as RefreshPolicy,
 )
 from goalport.knowledge.documents.web import (
     WebContent as WebContent,

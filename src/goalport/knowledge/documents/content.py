@@ -65,6 +65,14 @@ class Section(ContentElement):
     path: tuple[str, ...]
     """The titles from the document's to its own."""
 
+    def leaves(self) -> "Iterator[LeafSection]":
+        """The sections with a text in this one, or itself, in order."""
+        if isinstance(self, LeafSection):
+            yield self
+        elif isinstance(self, ContainerSection):
+            for each in self.children:
+                yield from each.leaves()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafSection(Section):

@@ -7,58 +7,22 @@ block; they are called in threads. Above: `github`, references to folders and re
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Final, Self
+from typing import Final
 
-from goalport.base.errors import DocumentError
+from goalport.base.errors import DocumentError, UnreadableDocument
 from goalport.base.words import cleaned, counted, folded, one_line
 
-_WRITTEN: Final = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,6})?)\s*(?P<unit>[smhd]?)")
 _PROBED: Final = 8_192
 """Bytes at the beginning of a file that are looked at to tell whether it is text."""
 _LINE: Final = 300
 """Characters of a line that was found."""
-_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
-
-
-@dataclass(frozen=True, slots=True)
-class RefreshPolicy:
-    """How old what was read may be: `RefreshPolicy.never()`, `.always()` or `.after(600)`."""
-
-    seconds: float | None = None
-    """None: of any age."""
-
-    @classmethod
-    def never(cls) -> Self:
-        """What was read once stays."""
-        return cls(None)
-
-    @classmethod
-    def always(cls) -> Self:
-        """It is read at each request."""
-        return cls(0)
-
-    @classmethod
-    def after(cls, seconds: float) -> Self:
-        """It is read again when it is older than this time to live."""
-        return cls(seconds)
-
-    @classmethod
-    def of(cls, written: str | float) -> Self:
-        """The policy that `never`, `always`, `10m`, `2h` or a number of seconds say. Raises `ValueError` otherwise."""
-        text = str(written).strip().lower()
-        if text in {"never", "always"}:
-            return cls.never() if text == "never" else cls.always()
-        found = _WRITTEN.fullmatch(text)
-        if found is None:
-            raise ValueError(f"should be never, always, or a time such as 30s, 10m, 2h or 1d; came {written!r}")
-        return cls.after(float(found["number"]) * _SECONDS[found["unit"]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +99,21 @@ class Folder:
                         yield name
             deeper = [folder / each.name for each in found if each.is_dir(follow_symlinks=False)]
             waiting += reversed([each for each in deeper if self._shows(each.name)])
+
+    def all_files(self) -> list[str]:
+        """The paths of all files, sorted. Raises `UnreadableDocument` where one may have been overlooked."""
+        failures: list[OSError] = []
+        found = sorted(self.files(onerror=failures.append))
+        if failures:
+            raise UnreadableDocument.after(failures[0].filename, failures[0])
+        return found
+
+    def content_hash(self) -> str:
+        """The hash of all paths and contents. Raises `DocumentError` where one cannot be read."""
+        hashed = sha256()
+        for path in self.all_files():
+            hashed.update(f"{path}\0{sha256(self.content(path)).hexdigest()}\n".encode("utf-8", "surrogatepass"))
+        return f"sha256:{hashed.hexdigest()}"
 
     def content(self, path: str) -> bytes:
         """The content of a file. Raises `DocumentError` where there is none, or it is too large."""

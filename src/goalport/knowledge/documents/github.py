@@ -12,6 +12,7 @@ import shutil
 import tarfile
 import tempfile
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from gzip import GzipFile
 from hashlib import sha256
@@ -25,12 +26,15 @@ from anyio import to_thread
 
 from goalport.base.errors import DocumentError
 from goalport.base.words import one_line
+from goalport.knowledge.documents.folder import Folder, FolderLimits
 from goalport.knowledge.documents.web import WebFetcher, WebLimits
 
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 _REF: Final = re.compile(r"(?!.*(?:\.\.|//|@\{|\\|[\x00-\x20~^:?*\[\x7f]))[^/.-][^\0]{0,199}")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _NOT_ON_WINDOWS: Final = frozenset(':*?"<>|\\')
+_MOST_ENTRIES: Final = 10_000_000
+"""Files and folders of a copy that are looked at: all that an archive may hold."""
 _KEEPING: Final = Lock()
 """Held while a copy is put in its place: several may have fetched the same at the same time."""
 
@@ -167,8 +171,9 @@ class GitHubArchives:
 
     def _is_kept(self, place: GitHubPlace, pin: _Pin) -> bool:
         """Whether the copy is here, and nobody has changed it since."""
-        files = self._files(place, pin.commit)
-        return files.is_dir() and _hash_of(files) == pin.content_hash
+        with suppress(DocumentError):
+            return _folder(self._files(place, pin.commit), self.limits).content_hash() == pin.content_hash
+        return False
 
     def _files(self, place: GitHubPlace, name: str) -> Path:
         return self.folder / place.owner.lower() / place.repository.lower() / name
@@ -188,6 +193,10 @@ class GitHubArchives:
             raise DocumentError(
                 f"The pin of {place} in {path} cannot be read ({type(error).__name__}). Remove the file to pin it anew."
             ) from error
+
+
+def _folder(root: Path, limits: ArchiveLimits) -> Folder:
+    return Folder(root, FolderLimits(entries=_MOST_ENTRIES, file_bytes=limits.file_bytes), hidden=True)
 
 
 def _copy(place: GitHubPlace, pin: _Pin, files: Path, expected: str) -> GitHubCopy:
@@ -224,7 +233,7 @@ def _unpacked(place: GitHubPlace, data: bytes, target: Path, limits: ArchiveLimi
     try:
         with tarfile.open(fileobj=_Unzipped(data, limits.total_bytes), mode="r|") as archive:
             commit = _extracted(archive, target, limits)
-        return _Pin(commit, _hash_of(target))
+        return _Pin(commit, _folder(target, limits).content_hash())
     except (OSError, EOFError, zlib.error, tarfile.TarError, ValueError) as error:
         why = one_line(str(error)).rstrip(".")
         raise DocumentError(f"The archive of {place} cannot be unpacked: {why}.") from error
@@ -258,12 +267,3 @@ def _extracted(archive: tarfile.TarFile, target: Path, limits: ArchiveLimits) ->
         with cast("IO[bytes]", archive.extractfile(member)) as content, file.open("xb") as written:
             shutil.copyfileobj(content, written)
     return commit
-
-
-def _hash_of(folder: Path) -> str:
-    """The hash of all paths and contents in a folder."""
-    whole = sha256()
-    for path in sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()):
-        content = sha256((folder / path).read_bytes()).hexdigest()
-        whole.update(f"{path}\0{content}\n".encode("utf-8", "surrogatepass"))
-    return f"sha256:{whole.hexdigest()}"

@@ -9,6 +9,7 @@ Below: `documents`, `llm` for embeddings, and `tools`. Above: `ai` takes a `Tool
 from goalport.base.lazy import lazy_exports
 
 _MODULES = {
+    "index": ["DocumentIndex"],
     "ingestion": ["DocumentFolder", "DocumentIngestion", "IngestedDocument", "Outcome", "RefreshPolicies"],
     "langchain_search": ["LangChainVectorSearch", "chroma_filter", "qdrant_filter"],
     "postgres_store": ["PostgresDocumentStore"],
@@ -18,7 +19,6 @@ _MODULES = {
         "AtLeast",
         "AtMost",
         "Containing",
-        "DocumentIndex",
         "DocumentStore",
         "Equal",
         "Filter",
@@ -29,7 +29,6 @@ _MODULES = {
         "UriPrefix",
         "CoreSearchOperations",
         "ExpansionMethod",
-        "FinderOperations",
         "HybridSearch",
         "RegexSearchOperations",
         "ResultExpander",
@@ -41,7 +40,6 @@ _MODULES = {
         "SimilarityResult",
         "TextSearch",
         "TextSimilaritySearchRequest",
-        "TypeRetrievalOperations",
         "VectorSearch",
         "find_chunks",
         "supports",

@@ -1,3 +1,4 @@
+from goalport.knowledge.rag.index import DocumentIndex as DocumentIndex
 from goalport.knowledge.rag.ingestion import (
     DocumentFolder as DocumentFolder,
     DocumentIngestion as DocumentIngestion,
@@ -18,12 +19,10 @@ from goalport.knowledge.rag.search import (
     AtMost as AtMost,
     Containing as Containing,
     CoreSearchOperations as CoreSearchOperations,
-    DocumentIndex as DocumentIndex,
     DocumentStore as DocumentStore,
     Equal as Equal,
     ExpansionMethod as ExpansionMethod,
     Filter as Filter,
-    FinderOperations as FinderOperations,
     HybridSearch as HybridSearch,
     IndexInfo as IndexInfo,
     Not as Not,
@@ -39,7 +38,6 @@ from goalport.knowledge.rag.search import (
     StoredDocument as StoredDocument,
     TextSearch as TextSearch,
     TextSimilaritySearchRequest as TextSimilaritySearchRequest,
-    TypeRetrievalOperations as TypeRetrievalOperations,
     UriPrefix as UriPrefix,
     VectorSearch as VectorSearch,
     find_chunks as find_chunks,

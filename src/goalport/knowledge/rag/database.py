@@ -6,10 +6,10 @@ databases is the `IndexDatabase`.
 """
 
 import json
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar, assert_never, cast
 
 from goalport.base.caller import Caller
 from goalport.base.errors import StoreError
@@ -27,7 +27,6 @@ from goalport.knowledge.rag.search import (
     OneOf,
     StoredDocument,
     UriPrefix,
-    Value,
 )
 
 if TYPE_CHECKING:
@@ -39,9 +38,10 @@ Rows: TypeAlias = Sequence[Sequence[Any]]
 Statement: TypeAlias = tuple[str, Sequence[Any]]
 """A statement, whose places are question marks, with its values; a list of tuples: it is run once for each."""
 Operation: TypeAlias = Generator[Statement, Rows, T]
-Comparison = Literal["=", ">=", "<="]
+Comparison: TypeAlias = Equal | AtLeast | AtMost
 Scored = tuple[int, float]
 """The id of a row of `chunks`, and its score."""
+OPERATORS: Final[Mapping[type[Comparison], str]] = {Equal: "=", AtLeast: ">=", AtMost: "<="}
 
 JOINED: Final = "chunks join documents on documents.id = chunks.document"
 CHUNK_COLUMNS: Final = (
@@ -103,9 +103,9 @@ class IndexDatabase(Protocol):
     """A database with the tables of an index."""
 
     vector_place: str
-    """The place of a vector in a statement."""
+    """The place of a vector in a statement; its value is an array of numpy."""
     vector_column: str
-    """The column of a vector, as it is read."""
+    """The column of a vector, as it is read: its bytes, or a list of numbers."""
 
     @property
     def is_there(self) -> bool:
@@ -124,7 +124,9 @@ class IndexDatabase(Protocol):
         """Leave nothing of what was deleted in its files."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """End what is under way, and let go of the file or the connections. Closing twice does nothing."""
+        ...
 
     async def lack(self) -> tuple[str, str] | None:
         """Why it can keep no vectors, and what to do about it, as sentences; None: it can."""
@@ -132,12 +134,8 @@ class IndexDatabase(Protocol):
 
     def error(self, problem: str, fix: str, /) -> StoreError: ...
 
-    def compared(self, key: str, operator: Comparison, value: Value, /) -> Condition:
-        """A comparison of metadata of a chunk with a value of the same kind. It is never null."""
-        ...
-
-    def containing(self, wanted: Containing, /) -> Condition:
-        """Whether metadata of a chunk contain something. It is never null."""
+    def compared(self, wanted: Comparison | Containing, /) -> Condition:
+        """Whether metadata of a chunk fit a comparison, with a value of the same kind. It is never null."""
         ...
 
     def add(self, document: int, /) -> Operation[None]:
@@ -162,14 +160,6 @@ class IndexDatabase(Protocol):
         """
         ...
 
-    def vector(self, vector: "NDArray[np.float32]", /) -> object:
-        """A vector as the driver takes it."""
-        ...
-
-    def array(self, value: Any, /) -> "NDArray[np.float32]":
-        """A vector that the driver has read."""
-        ...
-
     def nearest(
         self, vector: "NDArray[np.float32]", conditions: Sequence[Condition], most: int, /
     ) -> Operation[list[Scored]]:
@@ -177,26 +167,20 @@ class IndexDatabase(Protocol):
         ...
 
 
-def fitting(wanted: Filter, database: IndexDatabase) -> Condition:
+def _fitting(wanted: Filter, database: IndexDatabase) -> Condition:
     """Whether a row of `chunks`, beside its row of `documents`, fits a filter. It is never null."""
     match wanted:
-        case Equal(key, value):
-            return database.compared(key, "=", value)
-        case AtLeast(key, value):
-            return database.compared(key, ">=", value)
-        case AtMost(key, value):
-            return database.compared(key, "<=", value)
+        case Equal() | AtLeast() | AtMost() | Containing():
+            return database.compared(wanted)
         case OneOf(key, values):
-            return all_of([database.compared(key, "=", value) for value in values], "or")
-        case Containing():
-            return database.containing(wanted)
+            return all_of([database.compared(Equal(key, value)) for value in values], "or")
         case UriPrefix(prefix):
             return Condition("substr(documents.uri, 1, ?) = ?", (len(prefix), prefix))
         case AllOf(filters) | AnyOf(filters):
-            inner = [fitting(each, database) for each in filters]
+            inner = [_fitting(each, database) for each in filters]
             return all_of(inner, "and" if isinstance(wanted, AllOf) else "or")
         case Not(negated):
-            condition = fitting(negated, database)
+            condition = _fitting(negated, database)
             return Condition(f"not ({condition.sql})", condition.values)
         case _:
             assert_never(wanted)
@@ -208,28 +192,22 @@ class Findable:
 
     left_in: Condition | None
     """Whether a filter leaves a chunk in; None: there is no filter."""
-    caller: Caller
+    chunk: Condition
+    """Whether a row of `chunks`, beside its row of `documents`, may be found."""
+    document: Condition
+    """Whether a row of `documents` may be found: with a filter, if one of its chunks may."""
 
-    @property
-    def readable(self) -> Condition:
-        """Whether a row of `documents` may be read on behalf of the caller."""
-        known = [reader_of(self.caller), *map(reader_of, sorted(self.caller.scopes))]
+    @classmethod
+    def of(cls, wanted: Filter | None, caller: Caller, database: IndexDatabase) -> Self:
+        known = (reader_of(caller), *map(reader_of, sorted(caller.scopes)))
         one_of_them = f"readers.reader in ({', '.join('?' * len(known))})"
-        sql = f"exists (select 1 from readers where readers.document = documents.id and {one_of_them})"  # noqa: S608 - ours
-        return Condition(f"not documents.restricted or {sql}", tuple(known))
-
-    @property
-    def chunk(self) -> Condition:
-        """Whether a row of `chunks`, beside its row of `documents`, may be found."""
-        return self.readable if self.left_in is None else all_of([self.readable, self.left_in])
-
-    @property
-    def document(self) -> Condition:
-        """Whether a row of `documents` may be found: with a filter, if one of its chunks may."""
-        if self.left_in is None:
-            return self.readable
-        sql = f"exists (select 1 from chunks where chunks.document = documents.id and ({self.left_in.sql}))"  # noqa: S608 - ours
-        return all_of([self.readable, Condition(sql, self.left_in.values)])
+        named = f"exists (select 1 from readers where readers.document = documents.id and {one_of_them})"  # noqa: S608 - ours
+        readable = Condition(f"not documents.restricted or {named}", known)
+        if wanted is None:
+            return cls(None, readable, readable)
+        left = _fitting(wanted, database)
+        some = f"exists (select 1 from chunks where chunks.document = documents.id and ({left.sql}))"  # noqa: S608 - ours
+        return cls(left, all_of([readable, left]), all_of([readable, Condition(some, left.values)]))
 
     def restrictions(self) -> Operation[list[Condition]]:
         """What has to hold of `chunks` and `documents`; nothing where everything may be found."""
@@ -299,18 +277,8 @@ def sections_of(document: int, findable: Findable) -> Operation[dict[str, Sectio
     return dict(reversed(made.items()))
 
 
-def leaves_of(section: Section) -> Iterator[LeafSection]:
-    """The sections with a text in this one, or itself, in order."""
-    if isinstance(section, LeafSection):
-        yield section
-    elif isinstance(section, ContainerSection):
-        for each in section.children:
-            yield from leaves_of(each)
-
-
 def _insert(table: str, columns: str) -> str:
-    places = ", ".join("?" * (columns.count(",") + 1))
-    return f"insert into {table} ({columns}) values ({places})"  # noqa: S608 - ours
+    return f"insert into {table} ({columns}) values ({', '.join('?' * (columns.count(',') + 1))})"  # noqa: S608 - ours
 
 
 def insert_document(

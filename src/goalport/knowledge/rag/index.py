@@ -7,7 +7,7 @@ differs between databases is the statements that find it: the `IndexDatabase` ha
 import math
 import re
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
@@ -33,20 +33,16 @@ from goalport.knowledge.rag.database import (
     all_of,
     chunk_of,
     document_of,
-    fitting,
     insert_document,
-    leaves_of,
     reader_of,
     sections_of,
     selected,
 )
 from goalport.knowledge.rag.query import Group, Term, parse, telling
 from goalport.knowledge.rag.search import (
-    SEARCHABLE,
     ExpansionMethod,
     Filter,
     HybridSearch,
-    IndexInfo,
     SectionOutline,
     SectionText,
     SimilarityResult,
@@ -59,8 +55,7 @@ from goalport.models.llm import EmbeddingService
 from goalport.store.operations import reads, writes
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 T = TypeVar("T", bound=ContentElement)
 K = TypeVar("K", bound=Hashable)
@@ -81,8 +76,13 @@ _MOST_REPEATED: Final = 100_000
 """The product of all numbers of repetitions in a pattern: the library makes copies of what is repeated."""
 
 
-class IndexedDocuments:
-    """Documents in a database, with what finds their chunks."""
+class DocumentIndex:
+    """A `DocumentStore` that does every kind of search, with all that the commands and a platform need.
+
+    `info()` says how much is stored. `catch_up()` makes vectors of some chunks that were stored without, if that can be
+    done now, and returns of how many; `reembed(only_missing=…)` makes those of all chunks anew. `close()` may be called
+    twice.
+    """
 
     def __init__(
         self,
@@ -94,6 +94,8 @@ class IndexedDocuments:
         self.database, self._regex_seconds = database, regex_seconds
         self._patterns = anyio.CapacityLimiter(_PATTERNS)
         self._vectors = ChunkVectors(database, embeddings, on_other_model)
+        self.info, self.reembed, self.catch_up = self._vectors.info, self._vectors.reembed, self._vectors.catch_up
+        self.close = database.close
 
     async def __aenter__(self) -> Self:
         return self
@@ -101,15 +103,8 @@ class IndexedDocuments:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def close(self) -> None:
-        """End what is under way, and let go of the file or the connections. Closing twice does nothing."""
-        await self.database.close()
-
     def can(self, operations: type, /) -> bool:
         return operations not in {VectorSearch, HybridSearch} or self._vectors.in_use
-
-    def supports_type(self, kind: type, /) -> bool:
-        return any(issubclass(each, kind) for each in SEARCHABLE)
 
     @property
     def lucene_syntax_notes(self) -> str:
@@ -183,66 +178,49 @@ class IndexedDocuments:
         await self.database.trim()
         return revoked
 
-    async def info(self) -> IndexInfo:
-        """How much is stored, and who made the vectors."""
-        return await self._vectors.info()
-
-    async def reembed(self, *, only_missing: bool = False) -> int:
-        """Make the vectors of all chunks by the present embedding service. Returns how many.
-
-        Meanwhile, chunks that have none yet are found by words. `only_missing`: those of chunks that have none.
-        """
-        return await self._vectors.reembed(only_missing=only_missing)
-
-    async def catch_up(self) -> int:
-        """Make vectors of some chunks that were stored without, if that can be done now. Returns of how many."""
-        return await self._vectors.catch_up()
-
     # Searching.
 
     async def text_search(
         self, request: TextSimilaritySearchRequest, kind: type[T], /
     ) -> Sequence[SimilarityResult[T]]:
-        return await self._searched(kind, request, lambda: self._by_words(request, request.top_k))
+        return await self._search(request, kind, meaning=False)
 
     async def vector_search(
         self, request: TextSimilaritySearchRequest, kind: type[T], /
     ) -> Sequence[SimilarityResult[T]]:
-        _check_searchable(kind)
-        vector = await self._vectors.of_query(request.query)
-        if vector is None:
-            raise await self._vectors.no_vectors()
-        return await self._searched(kind, request, lambda: self._by_vector(vector, request, request.top_k))
+        return await self._search(request, kind, words=False)
 
     async def hybrid_search(
         self, request: TextSimilaritySearchRequest, kind: type[T], /
     ) -> Sequence[SimilarityResult[T]]:
-        _check_searchable(kind)
-        vector = await self._vectors.of_query(request.query)
+        return await self._search(request, kind)
 
-        def both() -> Operation[list[Scored]]:
-            most = max(_FUSED, 2 * request.top_k)
-            orders = [(yield from self._by_words(request, most))]
-            if vector is not None:
-                orders.append([each for each in (yield from self._by_vector(vector, request, most)) if each[1] > 0])
-            return fused([chunk for chunk, _ in order] for order in orders)[: request.top_k]
-
-        return await self._searched(kind, request, both)
-
-    async def _searched(
-        self, kind: type, request: TextSimilaritySearchRequest, find: Callable[[], Operation[list[Scored]]]
+    async def _search(
+        self, request: TextSimilaritySearchRequest, kind: type, *, words: bool = True, meaning: bool = True
     ) -> Sequence[SimilarityResult[Any]]:
         _check_searchable(kind)
+        vector = await self._vectors.of_query(request.query) if meaning else None
+        if vector is None and not words:
+            raise await self._vectors.no_vectors()
+        both = words and meaning
+        most = max(_FUSED, 2 * request.top_k) if both else request.top_k
 
         def found() -> Operation[Sequence[SimilarityResult[Chunk]]]:
-            scored = yield from find()
+            conditions = yield from Findable.of(request.filter, request.caller, self.database).restrictions()
+            orders: list[list[Scored]] = []
+            if words:
+                orders.append((yield from self._by_words(request.query, conditions, most)))
+            if vector is not None:
+                near = yield from self.database.nearest(vector, conditions, most)
+                orders.append([(chunk, min(max(cosine, 0.0), 1.0)) for chunk, cosine in near if cosine > 0 or not both])
+            scored = fused([chunk for chunk, _ in order] for order in orders)[: request.top_k] if both else orders[0]
             return (yield from _results([each for each in scored if each[1] >= request.similarity_threshold]))
 
         return await self.database.read(found)
 
-    def _by_words(self, request: TextSimilaritySearchRequest, most: int) -> Operation[list[Scored]]:
-        """What has the words of the query, the best first, with the share of the most that a chunk could weigh."""
-        tree = parse(request.query)
+    def _by_words(self, query: str, conditions: Sequence[Condition], most: int) -> Operation[list[Scored]]:
+        """What has the words of a query, the best first, with the share of the most that a chunk could weigh."""
+        tree = parse(query)
         ((every,),) = yield "select coalesce(sum(chunks), 0) from documents", ()
         counts: dict[Term, int] = {}
         for term in telling(tree):
@@ -262,26 +240,18 @@ class IndexedDocuments:
                 enough += counts[term]
         fewer = Group(optional=tuple(rarest)) if len(rarest) < len(known) else None
         within = tree if tree.is_strict else fewer
-        conditions = yield from self._findable(request.filter, request.caller).restrictions()
         rows = yield self.database.weighed(known, within, conditions, most)
         if len(rows) < most and within is not None and within is fewer:
             rows = yield self.database.weighed(known, None, conditions, most)
         heaviest = sum(rarities.values()) * 2.2  # with the parameter 1.2 of BM25
         return [(chunk, min(weight / max(heaviest, 1e-6), 1.0)) for chunk, weight in rows]
 
-    def _by_vector(
-        self, vector: "NDArray[np.float32]", request: TextSimilaritySearchRequest, most: int
-    ) -> Operation[list[Scored]]:
-        conditions = yield from self._findable(request.filter, request.caller).restrictions()
-        near = yield from self.database.nearest(vector, conditions, most)
-        return [(chunk, min(max(cosine, 0.0), 1.0)) for chunk, cosine in near]
-
     async def regex_search(
         self, regex: str, top_k: int, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
     ) -> Sequence[SimilarityResult[T]]:
         _check_searchable(kind)
         pattern = await to_thread.run_sync(_compiled, regex, limiter=self._patterns)
-        findable, end = self._findable(filter, caller), time.monotonic() + self._regex_seconds
+        findable, end = Findable.of(filter, caller, self.database), time.monotonic() + self._regex_seconds
         place, found = (0, -1), list[int]()
 
         def next_page() -> Operation[Rows]:
@@ -324,7 +294,7 @@ class IndexedDocuments:
         filter: Filter | None = None,
         caller: Caller = ANONYMOUS,
     ) -> Operation[Sequence[ContentElement]]:
-        findable = self._findable(filter, caller)
+        findable = Findable.of(filter, caller, self.database)
         if method is ExpansionMethod.ZOOM_OUT:
             for inner in (yield from _elements(element, findable)):
                 if isinstance(inner, Chunk | Section):
@@ -343,39 +313,21 @@ class IndexedDocuments:
     def find_by_id(
         self, element: str, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
     ) -> Operation[T | None]:
-        found = yield from _elements(element, self._findable(filter, caller))
+        found = yield from _elements(element, Findable.of(filter, caller, self.database))
         return next((each for each in found if isinstance(each, kind)), None)
-
-    @reads
-    def find_by_type(
-        self,
-        kind: type[T],
-        /,
-        *,
-        limit: int = 100,
-        after: str = "",
-        filter: Filter | None = None,
-        caller: Caller = ANONYMOUS,
-    ) -> Operation[Sequence[T]]:
-        _check_searchable(kind)
-        conditions = yield from self._findable(filter, caller).restrictions()
-        if after:
-            conditions.append(Condition("chunks.id > (select id from chunks where element = ?)", (after,)))
-        rows = yield selected(CHUNK_COLUMNS, JOINED, all_of(conditions), f"order by chunks.id limit {int(limit)}")
-        return [each for each in map(chunk_of, rows) if isinstance(each, kind)]
 
     @reads
     def list_documents(
         self, *, limit: int = 100, after: str = "", filter: Filter | None = None, caller: Caller = ANONYMOUS
     ) -> Operation[Sequence[ContentRoot]]:
-        found = yield from _documents(limit, after, self._findable(filter, caller))
+        found = yield from _documents(limit, after, Findable.of(filter, caller, self.database))
         return [each.root for each in found]
 
     @reads
     def list_sections(
         self, document: str, /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
     ) -> Operation[Sequence[SectionOutline]]:
-        findable = self._findable(filter, caller)
+        findable = Findable.of(filter, caller, self.database)
         named = Condition("documents.element = ? or documents.uri = ?", (document, document))
         rows = yield selected("documents.id, documents.uri", "documents", all_of([named, findable.document]))
         listed: list[SectionOutline] = []
@@ -389,17 +341,14 @@ class IndexedDocuments:
     def read_section(
         self, element: str, /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
     ) -> Operation[SectionText | None]:
-        for each in (yield from _elements(element, self._findable(filter, caller))):
+        for each in (yield from _elements(element, Findable.of(filter, caller, self.database))):
             if isinstance(each, NavigableDocument):
                 return SectionText(uri=each.uri, leaves=tuple(each.leaves()))
             if isinstance(each, Section):
                 of_section = Condition("id = (select document from sections where element = ?)", (element,))
                 ((uri,),) = yield selected("uri", "documents", of_section)
-                return SectionText(uri=uri, leaves=tuple(leaves_of(each)))
+                return SectionText(uri=uri, leaves=tuple(each.leaves()))
         return None
-
-    def _findable(self, wanted: Filter | None, caller: Caller) -> Findable:
-        return Findable(None if wanted is None else fitting(wanted, self.database), caller)
 
 
 def _results(scored: Sequence[Scored]) -> Operation[Sequence[SimilarityResult[Chunk]]]:
@@ -450,9 +399,8 @@ def fused(orders: Iterable[Sequence[K]]) -> list[tuple[K, float]]:
 
 
 def _check_searchable(kind: type) -> None:
-    if not any(issubclass(each, kind) for each in SEARCHABLE):
-        known = ", ".join(each.__name__ for each in SEARCHABLE)
-        raise TypeError(f"Expected a type that is searched ({known}), but came {kind.__name__}.")
+    if not issubclass(Chunk, kind):
+        raise TypeError(f"Expected a type that is searched (Chunk), but came {kind.__name__}.")
 
 
 def _compiled(regex: str) -> Any:

@@ -32,7 +32,8 @@ from goalport.knowledge.documents import (
     RefreshPolicy,
     WebFetcher,
 )
-from goalport.knowledge.rag.search import AnyOf, DocumentIndex, DocumentStore, Filter, StoredDocument, UriPrefix
+from goalport.knowledge.rag.index import DocumentIndex
+from goalport.knowledge.rag.search import AnyOf, DocumentStore, Filter, StoredDocument, UriPrefix
 
 _FileState = tuple[int, int]
 """When a file was changed last, in nanoseconds, and its size in bytes."""

@@ -9,7 +9,7 @@ import json
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from anyio import to_thread
 
@@ -17,6 +17,7 @@ from goalport.base.errors import StoreError
 from goalport.knowledge.rag.database import (
     JOINED,
     MOST_COUNTED,
+    OPERATORS,
     TABLES,
     Comparison,
     Condition,
@@ -28,9 +29,9 @@ from goalport.knowledge.rag.database import (
     plain,
     selected,
 )
-from goalport.knowledge.rag.index import IndexedDocuments
+from goalport.knowledge.rag.index import DocumentIndex
 from goalport.knowledge.rag.query import Group, Syntax, Term, indexed, words_of
-from goalport.knowledge.rag.search import Containing, Value
+from goalport.knowledge.rag.search import Containing
 from goalport.models.llm import EmbeddingService
 from goalport.store.postgres import Connection, Connections, DatabaseServer, PostgresAddress, Tables, driver
 
@@ -103,7 +104,7 @@ from pg_extension join pg_namespace on pg_namespace.oid = extnamespace where ext
 """
 
 
-class PostgresDocumentStore(IndexedDocuments):
+class PostgresDocumentStore(DocumentIndex):
     """Documents in a PostgreSQL database, which programs on other machines may read and write too.
 
     Parameters: `url` as `postgresql://user:password@host:port/database`, with the options that asyncpg reads; at most
@@ -187,24 +188,22 @@ class PostgresIndex:
     def error(self, problem: str, fix: str, /) -> StoreError:
         return self._server.error(problem, fix)
 
-    def compared(self, key: str, operator: Comparison, value: Value, /) -> Condition:
-        found = "chunks.metadata -> ?"
+    def compared(self, wanted: Comparison | Containing, /) -> Condition:
+        key, value, found = wanted.key, wanted.value, "chunks.metadata -> ?"
+        if isinstance(wanted, Containing):
+            return Condition(
+                f"case jsonb_typeof({found}) when 'string' then position(? in chunks.metadata ->> ?) > 0 "
+                f"when 'array' then ({found}) @> to_jsonb(?::text) else false end",
+                (key, value, key, key, value),
+            )
+        operator = OPERATORS[type(wanted)]
         if isinstance(value, str):
             compared = f'chunks.metadata ->> ? collate "C" {operator} ?'
-            return Condition(
-                f"case jsonb_typeof({found}) when 'string' then {compared} else false end", (key, key, value)
-            )
+            sql = f"case jsonb_typeof({found}) when 'string' then {compared} else false end"
+            return Condition(sql, (key, key, value))
         kind = "boolean" if isinstance(value, bool) else "number"
-        compared = f"coalesce(jsonb_typeof({found}) = '{kind}' and {found} {operator} ?::text::jsonb, false)"
-        return Condition(compared, (key, key, json.dumps(value)))
-
-    def containing(self, wanted: Containing, /) -> Condition:
-        key, value = wanted.key, wanted.value
-        return Condition(
-            "case jsonb_typeof(chunks.metadata -> ?) when 'string' then position(? in chunks.metadata ->> ?) > 0 "
-            "when 'array' then (chunks.metadata -> ?) @> to_jsonb(?::text) else false end",
-            (key, value, key, key, value),
-        )
+        sql = f"coalesce(jsonb_typeof({found}) = '{kind}' and {found} {operator} ?::text::jsonb, false)"
+        return Condition(sql, (key, key, json.dumps(value)))
 
     def add(self, document: int, /) -> Operation[None]:
         chunks = yield "select id, title, body from chunks where document = ? order by number", (document,)
@@ -232,14 +231,6 @@ class PostgresIndex:
         statement, values = selected(f"chunk_words.chunk, {weight} as weight", tables, kept, ending)
         return statement, (*(value for term, rarity in rarities.items() for value in (rarity, _written(term))), *values)
 
-    def vector(self, vector: "NDArray[np.float32]", /) -> list[float]:
-        return vector.tolist()
-
-    def array(self, value: Sequence[float], /) -> "NDArray[np.float32]":
-        import numpy as np
-
-        return np.asarray(value, np.float32)
-
     def nearest(
         self, vector: "NDArray[np.float32]", conditions: Sequence[Condition], most: int, /
     ) -> Operation[list[Scored]]:
@@ -250,11 +241,11 @@ class PostgresIndex:
             # Such an index gives 40 results by itself.
             yield f"set local hnsw.ef_search = {min(max(most, 40), 1_000)}", ()
             distance, tables = f"vectors.vector::vector({len(vector)}) <#> ?::real[]::vector", "vectors"
-        columns, numbers = f"vectors.chunk as chunk, {distance} as distance", vector.tolist()
+        columns = f"vectors.chunk as chunk, {distance} as distance"
         near, values = selected(columns, tables, all_of(conditions), f"order by {distance} limit {int(most)}")
         rows = yield (
             f"select chunk, -distance from ({near}) as near order by distance, chunk",  # noqa: S608 - ours
-            (numbers, *values, numbers),
+            (vector, *values, vector),
         )
         return [(chunk, cosine) for chunk, cosine in rows]
 
@@ -320,5 +311,5 @@ def _numbered(sql: str) -> str:
     return first + "".join(f"${number}{part}" for number, part in enumerate(others, start=1))
 
 
-def _bound(value: object) -> object:
-    return plain(value) if isinstance(value, str) else value
+def _bound(value: Any) -> object:
+    return plain(value) if isinstance(value, str) else value.tolist() if hasattr(value, "tolist") else value

@@ -268,39 +268,6 @@ class ResultExpander(SearchOperations, Protocol):
 
 
 @runtime_checkable
-class FinderOperations(SearchOperations, Protocol):
-    """Finds elements by id."""
-
-    async def find_by_id(
-        self, element: str, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
-    ) -> T | None:
-        """The element with this id; None if there is none of this type that may be found."""
-        ...
-
-
-@runtime_checkable
-class TypeRetrievalOperations(SearchOperations, Protocol):
-    """Goes through elements of one type."""
-
-    def supports_type(self, kind: type, /) -> bool:
-        """Whether elements of this type can be searched."""
-        ...
-
-    async def find_by_type(
-        self,
-        kind: type[T],
-        /,
-        *,
-        limit: int = 100,
-        after: str = "",
-        filter: Filter | None = None,
-        caller: Caller = ANONYMOUS,
-    ) -> Sequence[T]:
-        """The elements of this type in the order in which they were stored, from the one after the id `after` on."""
-        ...
-
-
-@runtime_checkable
 class SectionReader(SearchOperations, Protocol):
     """Lists documents and their sections, and reads them."""
 
@@ -341,10 +308,6 @@ async def find_chunks(
             raise
         _log.warning("Documents are searched by words alone. %s", error)
     return await operations.text_search(request, Chunk) if isinstance(operations, TextSearch) else ()
-
-
-SEARCHABLE = (Chunk,)
-"""The types that stores search."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,39 +371,4 @@ class DocumentStore(Protocol):
 
     async def documents(self, *, limit: int = 1_000, after: str = "") -> Sequence[StoredDocument]:
         """All documents in the order of their URIs, whoever may read them, from the one after the URI `after` on."""
-        ...
-
-
-@runtime_checkable
-class DocumentIndex(
-    DocumentStore,
-    CoreSearchOperations,
-    HybridSearch,
-    RegexSearchOperations,
-    ResultExpander,
-    FinderOperations,
-    TypeRetrievalOperations,
-    SectionReader,
-    SelectiveOperations,
-    Protocol,
-):
-    """A store with all that the commands and a platform need, wherever it is kept."""
-
-    async def info(self) -> IndexInfo:
-        """How much is stored, and who made the vectors."""
-        ...
-
-    async def reembed(self, *, only_missing: bool = False) -> int:
-        """Make the vectors of all chunks by the present embedding service. Returns how many.
-
-        Meanwhile, chunks that have none yet are found by words. `only_missing`: those of chunks that have none.
-        """
-        ...
-
-    async def catch_up(self) -> int:
-        """Make vectors for some chunks that were stored without, if that can be done now. Returns for how many."""
-        ...
-
-    async def close(self) -> None:
-        """End what is under way, and let go of the file or the connections. Closing twice does nothing."""
         ...

@@ -18,6 +18,7 @@ from goalport.base.errors import StoreError
 from goalport.knowledge.rag.database import (
     JOINED,
     MOST_COUNTED,
+    OPERATORS,
     TABLES,
     Comparison,
     Condition,
@@ -28,9 +29,9 @@ from goalport.knowledge.rag.database import (
     selected,
     storable,
 )
-from goalport.knowledge.rag.index import IndexedDocuments
+from goalport.knowledge.rag.index import DocumentIndex
 from goalport.knowledge.rag.query import Group, Syntax, Term, indexed
-from goalport.knowledge.rag.search import Containing, Value
+from goalport.knowledge.rag.search import Containing
 from goalport.models.llm import EmbeddingService
 from goalport.store.sqlite_file import connected, identity, in_words, unchanging, writable
 
@@ -79,7 +80,7 @@ def _written(term: Term) -> str:
 _SYNTAX: Final = Syntax(every=" AND ", either=" OR ", but_not=" NOT ", term=_written)
 
 
-class SqliteDocumentStore(IndexedDocuments):
+class SqliteDocumentStore(DocumentIndex):
     """Documents in a SQLite file, which other programs of this machine may read and write too, or in memory.
 
     With `embeddings`, the chunks of each document get vectors when it is stored, and are found by meaning as well. A
@@ -126,19 +127,18 @@ class SqliteIndex:
 
     # Words and vectors.
 
-    def compared(self, key: str, operator: Comparison, value: Value, /) -> Condition:
-        """SQLite orders any number before any text, so the kinds are compared too."""
-        path, kinds = f'$."{key}"', "('text')" if isinstance(value, str) else "('integer', 'real', 'true', 'false')"
-        compared = f"json_extract(chunks.metadata, ?) {operator} ?"
+    def compared(self, wanted: Comparison | Containing, /) -> Condition:
+        path, value = f'$."{wanted.key}"', wanted.value
+        if isinstance(wanted, Containing):
+            return Condition(
+                "case json_type(chunks.metadata, ?) when 'text' then instr(json_extract(chunks.metadata, ?), ?) > 0 "
+                "when 'array' then exists (select 1 from json_each(chunks.metadata, ?) where value = ?) else 0 end",
+                (path, path, value, path, value),
+            )
+        # SQLite orders any number before any text, so the kinds are compared too.
+        kinds = "('text')" if isinstance(value, str) else "('integer', 'real', 'true', 'false')"
+        compared = f"json_extract(chunks.metadata, ?) {OPERATORS[type(wanted)]} ?"
         return Condition(f"coalesce(json_type(chunks.metadata, ?), '') in {kinds} and {compared}", (path, path, value))
-
-    def containing(self, wanted: Containing, /) -> Condition:
-        path = f'$."{wanted.key}"'
-        return Condition(
-            "case json_type(chunks.metadata, ?) when 'text' then instr(json_extract(chunks.metadata, ?), ?) > 0 "
-            "when 'array' then exists (select 1 from json_each(chunks.metadata, ?) where value = ?) else 0 end",
-            (path, path, wanted.value, path, wanted.value),
-        )
 
     def add(self, document: int, /) -> Operation[None]:
         added = "select id, title, body from chunks where document = ?"
@@ -168,14 +168,6 @@ class SqliteIndex:
             tables += " cross join documents on documents.id = chunks.document"
         columns, ending = "chunk_stems.rowid as id, -bm25(chunk_stems) as weight", "order by weight desc, id limit"
         return selected(columns, tables, all_of([*kept, *conditions]), f"{ending} {int(most)}")
-
-    def vector(self, vector: "NDArray[np.float32]", /) -> bytes:
-        return vector.tobytes()
-
-    def array(self, value: bytes, /) -> "NDArray[np.float32]":
-        import numpy as np
-
-        return np.frombuffer(value, np.float32)
 
     def nearest(
         self, vector: "NDArray[np.float32]", conditions: Sequence[Condition], most: int, /
@@ -208,15 +200,10 @@ class SqliteIndex:
     # The file.
 
     async def read(self, begin: Callable[[], Operation[T]], /) -> T:
-        return await self._in_thread(lambda connection: _performed(connection, begin, "begin"))
+        return await self._in_thread(lambda connection: _performed(connection, begin()))
 
     async def write(self, begin: Callable[[], Operation[T]], /) -> T:
-        def counted() -> Operation[T]:
-            result = yield from begin()
-            yield "update facts set value = value + 1 where name = 'changes'", ()
-            return result
-
-        return await self._in_thread(lambda connection: _performed(connection, counted, "begin immediate"))
+        return await self._in_thread(lambda connection: _performed(connection, begin(), writing=True))
 
     async def trim(self) -> None:
         if self._path is not None:
@@ -300,15 +287,17 @@ class SqliteIndex:
         self._shut()
 
 
-def _performed(connection: sqlite3.Connection, begin: Callable[[], Operation[T]], how: str) -> T:
+def _performed(connection: sqlite3.Connection, operation: Operation[T], *, writing: bool = False) -> T:
     """What an operation gives, in a transaction."""
-    connection.execute(how)
-    operation, rows = begin(), cast("Any", None)
+    connection.execute("begin immediate" if writing else "begin")
+    rows = cast("Any", None)
     try:
         while True:
             try:
                 sql, values = operation.send(rows)
             except StopIteration as end:
+                if writing:
+                    connection.execute("update facts set value = value + 1 where name = 'changes'")
                 connection.execute("commit")
                 return cast("T", end.value)
             if isinstance(values, list):

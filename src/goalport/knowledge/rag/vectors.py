@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from goalport.base.errors import GoalportError, ModelError, ModelNotReady, ModelRefused, ModelUnavailable, StoreError
+from goalport.base.errors import GoalportError, ModelNotReady, ModelRefused, ModelUnavailable, StoreError
 from goalport.base.observe.spans import embeddings_span
 from goalport.base.words import error_summary
 from goalport.knowledge.rag.database import JOINED, Condition, IndexDatabase, Operation, Rows, selected
@@ -84,20 +84,23 @@ async def embedded(service: EmbeddingService, texts: Sequence[str]) -> "NDArray[
         if site is not None and isinstance(vectors, Vectors):
             site.spend(service.name, vectors.usage.tokens, vectors.usage.cost, time.monotonic() - began)
         check_vector_count(service.name, batch, vectors)
-        parts.append(await asyncio.to_thread(_matrix, service.name, vectors))
-        if parts[-1].shape[1] != parts[0].shape[1]:
-            raise _uneven(service.name, {parts[0].shape[1], parts[-1].shape[1]})
+        lengths = {each.shape[1] for each in parts}
+        parts.append(await asyncio.to_thread(_matrix, service.name, vectors, lengths))
     return np.concatenate(parts) if parts else np.empty((0, service.dimensions or 0), np.float32)
 
 
-def _matrix(service: str, vectors: Sequence[Sequence[float]]) -> "NDArray[np.float32]":
+def _matrix(service: str, vectors: Sequence[Sequence[float]], lengths: set[int]) -> "NDArray[np.float32]":
+    """Vectors as rows of length 1; `lengths` are those of the vectors before them."""
     import numpy as np
 
     no_numbers = f"The embedding service {service!r} gave vectors with values that are no numbers."
     try:
-        lengths = {len(each) for each in vectors}
+        lengths |= {len(each) for each in vectors}
         if len(lengths) != 1 or not min(lengths):
-            raise _uneven(service, lengths)
+            found = " and ".join(map(str, sorted(lengths)))
+            raise ModelUnavailable(
+                f"The embedding service {service!r} gave vectors of {found} numbers; expected one length."
+            )
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
             matrix = np.asarray(vectors, np.float32)
     except (TypeError, ValueError) as error:
@@ -106,11 +109,6 @@ def _matrix(service: str, vectors: Sequence[Sequence[float]]) -> "NDArray[np.flo
         raise ModelUnavailable(no_numbers)
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     return (matrix / np.where(norms == 0, 1, norms)).astype(np.float32, copy=False)
-
-
-def _uneven(service: str, lengths: set[int]) -> ModelError:
-    found = " and ".join(map(str, sorted(lengths)))
-    return ModelUnavailable(f"The embedding service {service!r} gave vectors of {found} numbers; expected one length.")
 
 
 class ChunkVectors:
@@ -142,7 +140,8 @@ class ChunkVectors:
             before = Condition("vectors.chunk = chunks.id and documents.uri = ?", (uri,))
             return (yield selected(columns, f"vectors, {JOINED}", before))
 
-        known = {text: self._database.array(vector) for text, vector in await self._database.read(read)}
+        stored = await self._database.read(read)
+        known = {text: _array(vector) for text, vector in stored}
         missing = [each for each in dict.fromkeys(texts) if each not in known]
         if missing:
             made = await self._made(service, missing)
@@ -185,7 +184,7 @@ class ChunkVectors:
         yield _REMEMBERED, [(name, facts[name]) for name in ("model", "dimensions")]
         yield (
             _ADDED.format(place=self._database.vector_place),
-            [(self._database.vector(vector), chunk) for chunk, vector in zip(chunks, vectors, strict=True)],
+            [(vector, chunk) for chunk, vector in zip(chunks, vectors, strict=True)],
         )
 
     async def catch_up(self) -> int:
@@ -200,8 +199,11 @@ class ChunkVectors:
         await self._database.write(lambda: self.add([chunk for chunk, _ in rows], vectors))
         return len(rows)
 
-    async def reembed(self, *, only_missing: bool) -> int:
-        """Make the vectors of all chunks, or of those that have none. Returns how many."""
+    async def reembed(self, *, only_missing: bool = False) -> int:
+        """Make the vectors of all chunks by the present embedding service. Returns how many.
+
+        Meanwhile, chunks that have none yet are found by words. `only_missing`: those of chunks that have none.
+        """
         if lack := await self._database.lack():
             raise self._database.error(*lack)
         service = self._service
@@ -278,6 +280,13 @@ class ChunkVectors:
             f"It has {found}, and {name!r} {given}: they cannot be compared.",
             "Use the service that made them, or make them anew: `goalport rag reembed`, or `await store.reembed()`.",
         )
+
+
+def _array(vector: Any) -> "NDArray[np.float32]":
+    """A vector that a driver has read: its bytes, or its numbers."""
+    import numpy as np
+
+    return np.frombuffer(vector, np.float32) if isinstance(vector, bytes) else np.asarray(vector, np.float32)
 
 
 def _facts() -> Operation[dict[str, Any]]:

@@ -1,4 +1,4 @@
-from goalport.knowledge.documents.folder import (
+from goalport.knowledge.documents.refresh import (
     RefreshPolicy as RefreshPolicy,
 )
 from goalport.knowledge.references.python_api import (

@@ -4,17 +4,18 @@ They are read from the source. Nothing is imported, since importing runs the cod
 """
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from anyio import to_thread
 
 from goalport.base.words import did_you_mean, excerpt, folded, listed, offer
+from goalport.knowledge.references.reference import UsageNotes
 from goalport.models.prompts import as_data
 from goalport.tools import Tool, tool
 
@@ -31,7 +32,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 @dataclass(frozen=True, slots=True)
-class PythonApi:
+class PythonApi(UsageNotes):
     """A reference to an API: `PythonApi("goalport", "The API of goalport", ["goalport.runtime", "goalport.agents"])`.
 
     `packages` are packages and modules that are installed here. Their source is read and not run.
@@ -49,63 +50,31 @@ class PythonApi:
         object.__setattr__(self, "packages", tuple(self.packages) or (self.name,))
         object.__setattr__(self, "_sources", _Sources(tuple(self.packages)))
 
-    def with_usage_notes(self, text: str) -> Self:
-        """A copy that tells the model how to use it."""
-        return replace(self, usage_notes=text)
-
     def notes(self) -> str:
         advice = f"It describes the Python packages {listed(self.packages)}. Look names up with its tools."
         return "\n".join(filter(None, (self.usage_notes, advice)))
 
     def tools(self) -> Sequence[Tool]:
-        return Tool.from_instance(_ApiTools(self.name, self._sources))
-
-
-@dataclass(frozen=True, slots=True)
-class _ApiTools:
-    """The tools of a reference to an API."""
-
-    name: str
-    sources: "_Sources"
+        return Tool.from_instance(self)
 
     @tool(name="listModules", read_only=True)
     async def list_modules(self) -> str:
         """List the modules of the API."""
-        modules = await to_thread.run_sync(self.sources.modules)
+        modules = await to_thread.run_sync(self._sources.modules)
         if not modules:
-            return f"None of {listed(self.sources.packages)} is installed here with its source."
+            return f"None of {listed(self.packages)} is installed here with its source."
         more = f"\nThere are {len(modules) - _MOST_LISTED} more." if len(modules) > _MOST_LISTED else ""
         return as_data("\n".join(modules[:_MOST_LISTED]), self.name) + more
 
     @tool(name="lookUp", read_only=True)
     async def look_up(self, name: str) -> str:
         """Describe a module, class, function or method by its full name, such as json.decoder.JSONDecoder."""
-        return await to_thread.run_sync(self._described, name.strip())
+        return await to_thread.run_sync(self._sources.described, name.strip())
 
     @tool(name="searchApi", read_only=True)
     async def search_api(self, words: str) -> str:
         """Find classes, functions and methods that have all of these words in their names or docstrings."""
-        return await to_thread.run_sync(self._search, words)
-
-    def _described(self, name: str) -> str:
-        if name in self.sources.modules():
-            module = self.sources.module(name)
-            taken = (self.sources.find(full) for full in module.imported.values())
-            members = [*module.members.values(), *(each for each in taken if each is not None)]
-            text = "\n".join(filter(None, (excerpt(module.doc, _DOC), *_lines(members))))
-            return as_data(text, name) if text else f"The module {name} offers no classes and functions."
-        member = self.sources.find(name)
-        if member is None:
-            every = [each.name for each in self.sources.everything()]
-            same = [each for each in every if each.rpartition(".")[2] == name.rpartition(".")[2]]
-            return f"There is no {name!r}. {did_you_mean(same[:_MOST_OFFERED]) or offer(name, every)}"
-        inner = [each for each in self.sources.everything() if each.name.rpartition(".")[0] == member.name]
-        return as_data("\n".join((member.signature, excerpt(member.doc, _DOC), *_lines(inner))), member.name)
-
-    def _search(self, words: str) -> str:
-        wanted = folded(words).split()
-        texts = ((each, folded(f"{each.name} {each.doc}")) for each in self.sources.everything() if wanted)
-        found = list(islice((each for each, text in texts if all(word in text for word in wanted)), _MOST_FOUND))
+        found = await to_thread.run_sync(self._sources.with_words, folded(words).split())
         if not found:
             return f"Nothing has {words!r} in its name or docstring. Search for fewer words."
         lines = (excerpt(f"{each.name}: {each.first_line}", _LINE) for each in found)
@@ -129,12 +98,6 @@ class _Member:
         return f"{self.signature}  # {line}" if line else self.signature
 
 
-def _lines(members: Sequence[_Member]) -> list[str]:
-    lines = [excerpt(each.first_line, _LINE) for each in members[:_MOST_LISTED]]
-    more = len(members) - _MOST_LISTED
-    return [*lines, f"and {more} more"] if more > 0 else lines
-
-
 @dataclass(frozen=True, slots=True)
 class _Module:
     doc: str = ""
@@ -148,46 +111,70 @@ class _Sources:
     """The public members of packages and modules, each module read when it is first needed."""
 
     def __init__(self, packages: tuple[str, ...]) -> None:
-        self.packages = packages
+        self._packages = packages
         self._files: dict[str, Path] = {}
         self._read: dict[str, _Module] = {}
 
     def modules(self) -> tuple[str, ...]:
         """The names of the modules that have a source."""
         if not self._files:
-            found = (each for package in self.packages for each in _files_of(package))
+            found = (each for package in self._packages for each in _files_of(package))
             self._files.update(islice(found, _MOST_MODULES))
         return tuple(sorted(self._files))
 
-    def module(self, name: str) -> _Module:
+    def described(self, name: str) -> str:
+        """What a model is told of a module or a member."""
+        if name in self.modules():
+            module = self._module(name)
+            members = [*module.members.values(), *filter(None, map(self._find, module.imported.values()))]
+            doc, source = [excerpt(module.doc, _DOC)] if module.doc else [], name
+            if not (doc or members):
+                return f"The module {name} offers no classes and functions."
+        elif (member := self._find(name)) is not None:
+            members = [each for each in self._everything() if each.name.rpartition(".")[0] == member.name]
+            doc, source = [member.signature, excerpt(member.doc, _DOC)], member.name
+        else:
+            every = [each.name for each in self._everything()]
+            same = [each for each in every if each.rpartition(".")[2] == name.rpartition(".")[2]]
+            return f"There is no {name!r}. {did_you_mean(same[:_MOST_OFFERED]) or offer(name, every)}"
+        lines = [excerpt(each.first_line, _LINE) for each in members[:_MOST_LISTED]]
+        more = [f"and {len(members) - _MOST_LISTED} more"] if len(members) > _MOST_LISTED else []
+        return as_data("\n".join([*doc, *lines, *more]), source)
+
+    def with_words(self, wanted: Sequence[str]) -> list[_Member]:
+        """The first members that have all of these words in their names or docstrings."""
+        texts = ((each, folded(f"{each.name} {each.doc}")) for each in self._everything() if wanted)
+        return list(islice((each for each, text in texts if all(word in text for word in wanted)), _MOST_FOUND))
+
+    def _module(self, name: str) -> _Module:
         if name not in self._read:
             file = self._files.get(name) if self.modules() else None
             self._read[name] = _Module()
             # Other Pythons' syntax, no Python at all, or expressions that are too deep to be parsed or written.
             with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
                 if file is not None:
-                    self._read[name] = _described(name, file, ast.parse(file.read_bytes()))
+                    self._read[name] = _parsed(name, file)
         return self._read[name]
 
-    def find(self, name: str, steps: int = _MOST_STEPS) -> _Member | None:
+    def _find(self, name: str, steps: int = _MOST_STEPS) -> _Member | None:
         """The member with a full name, also under the name of a module that takes it over."""
         known, parts = set(self.modules()), name.split(".")
         for end in range(len(parts) - 1, 0, -1):
             module, inside = ".".join(parts[:end]), ".".join(parts[end:])
             if module not in known:
                 continue
-            found = self.module(module)
+            found = self._module(module)
             if inside in found.members:
                 return found.members[inside]
             origin = found.imported.get(parts[end])
             if origin is not None and steps:
-                return self.find(".".join((origin, *parts[end + 1 :])), steps - 1)
+                return self._find(".".join((origin, *parts[end + 1 :])), steps - 1)
         return None
 
-    def everything(self) -> Iterator[_Member]:
+    def _everything(self) -> Iterator[_Member]:
         """The members of all modules, each where it is defined."""
         for module in self.modules():
-            yield from self.module(module).members.values()
+            yield from self._module(module).members.values()
 
 
 def _files_of(package: str) -> Iterator[tuple[str, Path]]:
@@ -200,36 +187,32 @@ def _files_of(package: str) -> Iterator[tuple[str, Path]]:
     if spec is None:
         return
     for place in spec.submodule_search_locations or ():
-        folder = Path(place).joinpath(*inner)
-        yield from _modules_in(package, folder) if folder.is_dir() else _module(package, folder.parent, folder.name)
+        yield from _modules_at(package, Path(place).joinpath(*inner))
     if spec.submodule_search_locations is None and not inner and spec.origin:
         origin = Path(spec.origin)
-        yield from _module(package, origin.parent, origin.name.partition(".")[0])
+        yield from _modules_at(package, origin.with_name(origin.name.partition(".")[0]))
 
 
-def _modules_in(package: str, folder: Path) -> Iterator[tuple[str, Path]]:
-    yield from _module(package, folder, "__init__")
-    for name in sorted({each.name.partition(".")[0] for each in folder.iterdir() if _is_public(each.name)}):
-        inner = folder / name
-        if inner.is_dir() and not inner.is_symlink() and name.isidentifier():
-            yield from _modules_in(f"{package}.{name}", inner)
-        else:
-            yield from _module(f"{package}.{name}", folder, name)
-
-
-def _module(module: str, folder: Path, stem: str) -> Iterator[tuple[str, Path]]:
-    for file in (folder / f"{stem}.py", folder / f"{stem}.pyi"):
-        if file.is_file():
-            if file.stat().st_size <= _LONGEST_SOURCE:
-                yield module, file
-            return
+def _modules_at(name: str, path: Path) -> Iterator[tuple[str, Path]]:
+    """The module at a path without its suffix, or the package there with its modules."""
+    if path.is_dir():
+        yield from _modules_at(name, path / "__init__")
+        for stem in sorted({each.name.partition(".")[0] for each in path.iterdir() if _is_public(each.name)}):
+            if stem.isidentifier() and not (path / stem).is_symlink():
+                yield from _modules_at(f"{name}.{stem}", path / stem)
+        return
+    file = next((each for suffix in (".py", ".pyi") if (each := path.with_name(path.name + suffix)).is_file()), None)
+    if file is not None and file.stat().st_size <= _LONGEST_SOURCE:
+        yield name, file
 
 
 def _is_public(name: str) -> bool:
     return not name.startswith(("_", "."))
 
 
-def _described(name: str, file: Path, tree: ast.Module) -> _Module:
+def _parsed(name: str, file: Path) -> _Module:
+    """What a module offers, by its source."""
+    tree = ast.parse(file.read_bytes())
     exported = _exported(tree)
     members: dict[str, _Member] = {}
     imported: dict[str, str] = {}
@@ -270,13 +253,10 @@ def _exported(tree: ast.Module) -> frozenset[str] | None:
 
 
 def _member(owner: str, node: Definition) -> _Member:
-    def written(nodes: Iterable[ast.AST]) -> Iterator[str]:
-        return (ast.unparse(each) for each in nodes)
-
     if isinstance(node, ast.ClassDef):
-        bases = ", ".join(written([*node.bases, *node.keywords]))
+        bases = ", ".join(map(ast.unparse, [*node.bases, *node.keywords]))
         fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
-        inside = "; ".join(written(each for each in fields if _is_public(ast.unparse(each.target))))
+        inside = "; ".join(ast.unparse(each) for each in fields if _is_public(ast.unparse(each.target)))
         signature = f"class {node.name}{f'({bases})' if bases else ''}{f': {inside}' if inside else ''}"
     else:
         kind = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"

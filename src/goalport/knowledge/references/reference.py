@@ -4,8 +4,8 @@ Notes and tools are given at once, so what a reference knows from elsewhere is r
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
 import anyio
 
@@ -54,6 +54,15 @@ class Reference:
 
     def tools(self) -> Sequence[Tool]:
         return self.given_tools
+
+
+@dataclass(frozen=True, slots=True)
+class UsageNotes:
+    """A reference to which a user can add notes. It has the field `usage_notes`."""
+
+    def with_usage_notes(self, text: str) -> Self:
+        """A copy that tells the model how to use it."""
+        return replace(self, usage_notes=text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from pydantic import AfterValidator
 
 from goalport.base.errors import BadInput, DocumentError, SettingsError
 from goalport.base.words import error_summary, listed, offer, shown, type_name
-from goalport.knowledge.documents import GitHubArchives, WebFetcher, read_yaml
-from goalport.knowledge.documents.folder import RefreshPolicy
+from goalport.knowledge.documents import GitHubArchives, RefreshPolicy, WebFetcher, read_yaml
 from goalport.knowledge.documents.markdown import LONGEST_YAML
 from goalport.knowledge.references.python_api import PythonApi
 from goalport.knowledge.references.reference import LlmReference, NamedReferences, Reference, refreshed

@@ -3,15 +3,13 @@
 A short text stands in the notes. Of a long one the notes have the beginning, and tools read and search the rest.
 """
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from time import monotonic
-from typing import Annotated, Final, Generic, Self, TypeVar
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from anyio import to_thread
@@ -19,22 +17,26 @@ from pydantic import Field
 
 from goalport.base.errors import DocumentError
 from goalport.base.words import cleaned, folded, one_line
-from goalport.knowledge.documents import Folder, GitHubArchives, GitHubCopy, GitHubPlace, WebFetcher, read_html
-from goalport.knowledge.documents.folder import RefreshPolicy
+from goalport.knowledge.documents import (
+    Folder,
+    GitHubArchives,
+    GitHubCopy,
+    GitHubPlace,
+    RefreshedSource,
+    RefreshPolicy,
+    WebFetcher,
+    read_html,
+)
+from goalport.knowledge.references.reference import UsageNotes
 from goalport.models.prompts import as_data
 from goalport.tools import Tool, tool
 
-T = TypeVar("T")
-
-_log = logging.getLogger(__name__)
 _SHOWN: Final = 8_000
 """Characters of a text that stand in the notes."""
 _PAGE: Final = 16_000
 """Characters that one call of a tool reads."""
 _LONGEST: Final = 5_000_000
 """Characters of a text that are kept."""
-_RETRY: Final = 60.0
-"""Seconds after which what could not be read is tried again."""
 _MOST_LINES: Final = 40
 _LINES: Final = 400
 """Lines of a file that one call of a tool reads."""
@@ -45,48 +47,12 @@ _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _ADVICE: Final = "List, find, search and read its files with its tools before you answer from them."
 
 
-class _Source(Generic[T]):
-    """What a reference has from elsewhere: it is read where its policy says so, and stays when that fails."""
-
-    def __init__(self, name: str, policy: RefreshPolicy, read: Callable[[], Awaitable[T]]) -> None:
-        self._name, self._policy, self._read = name, policy, read
-        self._due: float | None = 0.0
-        """The time at which it is to be read; None: never again."""
-        self.value: T | None = None
-        self.failure = ""
-        """Why there is none, or no newer one, since it was tried last; empty: it was read."""
-
-    async def refresh(self, *, now: bool = False) -> None:
-        """Read it where it is time to, or `now`."""
-        if not now and (self._due is None or monotonic() < self._due):
-            return
-        seconds, done = self._policy.seconds, False
-        try:
-            self.value, self.failure = await self._read(), ""
-            done = True
-        except DocumentError as error:
-            _log.warning("The reference %r keeps what it had: %s", self._name, error)
-            self.failure = str(error)
-        finally:  # also if nobody waits for it any longer: what answers slowly must not slow down every request
-            wait = seconds if done else min(_RETRY, seconds or _RETRY)
-            self._due = None if wait is None else monotonic() + wait
-
-    async def waited_for(self) -> T:
-        """It, read now if a request did not wait for it: a tool can. Raises `DocumentError` where there is none."""
-        await self.refresh()
-        if self.value is None and not self.failure:
-            await self.refresh(now=True)
-        if self.value is None:
-            raise DocumentError(self.failure)
-        return self.value
-
-
 def _notes(*parts: str) -> str:
     return "\n".join(filter(None, parts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TextReference:
+class TextReference(UsageNotes):
     """A reference to a text that is read from somewhere; made by `file_text`, `package_resource` and `web_page`."""
 
     name: str
@@ -97,17 +63,13 @@ class TextReference:
     policy: RefreshPolicy = field(default_factory=RefreshPolicy)
     usage_notes: str = ""
     """What a model should know to use it."""
-    _source: _Source[str] = field(init=False, repr=False)
+    _source: RefreshedSource[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         async def read() -> str:
             return await to_thread.run_sync(cleaned, await self.read_source(), _LONGEST)
 
-        object.__setattr__(self, "_source", _Source(self.name, self.policy, read))
-
-    def with_usage_notes(self, text: str) -> Self:
-        """A copy that tells the model how to use it."""
-        return replace(self, usage_notes=text)
+        object.__setattr__(self, "_source", RefreshedSource(self.name, self.policy, read))
 
     async def refresh(self) -> None:
         """Read the text where it is time to. What was read before stays when it cannot be read now."""
@@ -123,16 +85,8 @@ class TextReference:
 
     def tools(self) -> Sequence[Tool]:
         """Tools to read and search the text, unless all of it stands in the notes."""
-        is_whole = 0 < len(self._source.value or "") <= _SHOWN and self.policy.seconds is None
-        return () if is_whole else Tool.from_instance(_TextTools(self.source, self._source))
-
-
-@dataclass(frozen=True, slots=True)
-class _TextTools:
-    """The tools of a reference to a text."""
-
-    shown_source: str
-    source: _Source[str]
+        is_shown = 0 < len(self._source.value or "") <= _SHOWN and self.policy.seconds is None
+        return () if is_shown else Tool.from_instance(self)
 
     @tool(read_only=True)
     async def read(self, start: Annotated[int, Field(ge=0)] = 0) -> str:
@@ -142,7 +96,7 @@ class _TextTools:
             return f"The text has {len(text)} characters; there is nothing after {start}."
         end = min(start + _PAGE, len(text))
         more = f"\nGo on with start={end}; the text has {len(text)} characters." if end < len(text) else ""
-        return as_data(text[start:end], self.shown_source) + more
+        return as_data(text[start:end], self.source) + more
 
     @tool(read_only=True)
     async def search(self, words: str) -> str:
@@ -161,12 +115,12 @@ class _TextTools:
         if not found:
             return f"No line has {words!r} in it. Search for fewer words, or read the text."
         more = f"\nThere are {len(found) - _MOST_LINES} more." if len(found) > _MOST_LINES else ""
-        return as_data("\n".join(found[:_MOST_LINES]), self.shown_source) + more
+        return as_data("\n".join(found[:_MOST_LINES]), self.source) + more
 
     async def _text(self) -> str:
-        if text := await self.source.waited_for():
+        if text := await self._source.get():
             return text
-        raise DocumentError(f"{self.shown_source} is empty.")
+        raise DocumentError(f"{self.source} is empty.")
 
 
 def file_text(path: str | Path, description: str = "", *, name: str = "", refresh: str = "never") -> TextReference:
@@ -183,21 +137,19 @@ def file_text(path: str | Path, description: str = "", *, name: str = "", refres
 def package_resource(resource: str, description: str = "", *, name: str = "") -> TextReference:
     """A reference to a file in an installed package: `package_resource("my_package:texts/rules.md")`."""
     package, _, path = resource.partition(":")
-    steps = PurePosixPath(path).parts
+    file = PurePosixPath(path)
 
     def content() -> str:
-        if not steps or ".." in steps or path.startswith("/"):
+        if not file.parts or ".." in file.parts or file.is_absolute():
             raise DocumentError(f"{resource} is no file of a package. Write package:folder/file.md.")
         try:
-            return files(package).joinpath(*steps).read_bytes()[:_LONGEST].decode("utf-8-sig", "replace")
+            return files(package).joinpath(*file.parts).read_bytes()[:_LONGEST].decode("utf-8-sig", "replace")
         except (OSError, ImportError, TypeError, ValueError) as error:
             why = f"{type(error).__name__}: {one_line(str(error))}"
             raise DocumentError(f"{resource} cannot be read ({why}).") from error
 
-    about = description or f"{PurePosixPath(path).name} of the package {package}"
-    return TextReference(
-        name or PurePosixPath(path).stem or package, about, resource, partial(to_thread.run_sync, content)
-    )
+    about = description or f"{file.name} of the package {package}"
+    return TextReference(name or file.stem or package, about, resource, partial(to_thread.run_sync, content))
 
 
 def web_page(
@@ -228,7 +180,7 @@ def web_page(
 
 
 @dataclass(frozen=True, slots=True)
-class LocalDirectory:
+class LocalDirectory(UsageNotes):
     """A reference to a folder: `LocalDirectory("./data/financial", "Financial data files").with_usage_notes("…")`.
 
     Its tools read nothing outside of the folder, and no hidden files.
@@ -244,10 +196,6 @@ class LocalDirectory:
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or Path(self.path).resolve().name or "files")
 
-    def with_usage_notes(self, text: str) -> Self:
-        """A copy that tells the model how to use it."""
-        return replace(self, usage_notes=text)
-
     def notes(self) -> str:
         return _notes(self.usage_notes, _ADVICE)
 
@@ -262,7 +210,7 @@ class LocalDirectory:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GitHubRepository:
+class GitHubRepository(UsageNotes):
     """A reference to a repository: `GitHubRepository("https://github.com/embabel/embabel-agent-examples.git", "…")`.
 
     It is fetched as an archive and pinned by commit. With another policy than never, a branch is followed.
@@ -279,7 +227,7 @@ class GitHubRepository:
     usage_notes: str = ""
     """What a model should know to use it."""
     place: GitHubPlace = field(init=False)
-    _source: _Source[GitHubCopy] = field(init=False, repr=False)
+    _source: RefreshedSource[GitHubCopy] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         place = GitHubPlace.of_url(self.url)
@@ -287,11 +235,7 @@ class GitHubRepository:
         object.__setattr__(self, "place", place)
         object.__setattr__(self, "name", self.name or place.repository)
         fetch = partial(self.archives.get, place, update=self.policy.seconds is not None)
-        object.__setattr__(self, "_source", _Source(self.name, self.policy, fetch))
-
-    def with_usage_notes(self, text: str) -> Self:
-        """A copy that tells the model how to use it."""
-        return replace(self, usage_notes=text)
+        object.__setattr__(self, "_source", RefreshedSource(self.name, self.policy, fetch))
 
     async def refresh(self) -> None:
         """Fetch it where it is not here yet, or its policy says that it is time to look for newer commits."""
@@ -308,7 +252,7 @@ class GitHubRepository:
         return Tool.from_instance(_FileTools(self.name, self._folder))
 
     async def _folder(self) -> Folder:
-        return Folder((await self._source.waited_for()).folder)
+        return Folder((await self._source.get()).folder)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,10 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, cast
 
-from goalport.base.errors import DocumentError, UnreadableDocument
+from goalport.base.errors import DocumentError
 from goalport.base.files import replace_file
 from goalport.base.words import cleaned, offer, one_line, shown
 from goalport.knowledge.documents import Folder, FolderLimits, YamlText, read_yaml
@@ -183,29 +182,18 @@ def _plain_fields(root: Path) -> dict[str, str] | None:
     return found if len(found) == len(("name", "description")) else None
 
 
-def refuse(error: OSError) -> NoReturn:
-    """Raises an error of a folder's listing, where no file may be overlooked."""
-    raise error
-
-
 def fingerprint(root: Path) -> str:
     """The hash of all files of a skill, hidden ones too.
 
     Raises `DocumentError` where one cannot be read, or there are too many to look at all.
     """
-    folder = Folder(root, FolderLimits(file_bytes=_LARGEST_TRUSTED), hidden=True)
-    whole = sha256()
-    try:
-        for path in sorted(folder.files(onerror=refuse)):
-            whole.update(f"{path}\0{sha256(folder.content(path)).hexdigest()}\n".encode("utf-8", "surrogatepass"))
-    except OSError as error:
-        raise UnreadableDocument.after(error.filename, error) from error
-    return f"sha256:{whole.hexdigest()}"
+    return Folder(root, FolderLimits(file_bytes=_LARGEST_TRUSTED), hidden=True).content_hash()
 
 
-def is_as_trusted(skill: Skill) -> bool:
-    """Whether a skill is what somebody trusted; always so where nobody had to. Raises `DocumentError`."""
-    return not skill.fingerprint or fingerprint(skill.folder) == skill.fingerprint
+def check_unchanged(skill: Skill) -> None:
+    """Raises `DocumentError` for a skill that is not any more what somebody trusted."""
+    if skill.fingerprint and fingerprint(skill.folder) != skill.fingerprint:
+        raise DocumentError(f"The skill {skill.name!r} has changed since it was trusted. Do without it.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,33 +20,37 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from hashlib import sha256
 from itertools import accumulate, islice
 from mimetypes import guess_type
 from operator import mul
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT
-from time import monotonic
 from typing import Any, Final, Literal, Protocol, Self, cast
 from urllib.parse import quote, unquote
 
 import anyio
-from anyio import get_cancelled_exc_class, to_thread
+from anyio import to_thread
 from pydantic_core import to_jsonable_python
 
 from goalport.base.caller import Caller
 from goalport.base.errors import DocumentError, ToolError
 from goalport.base.secrecy import hide
 from goalport.base.words import cleaned, folded, listed, offer
-from goalport.knowledge.documents import Folder, FolderLimits, GitHubArchives, GitHubPlace
+from goalport.knowledge.documents import (
+    Folder,
+    FolderLimits,
+    GitHubArchives,
+    GitHubPlace,
+    RefreshedSource,
+    RefreshPolicy,
+)
 from goalport.knowledge.skills.skill import (
     RESOURCE_TYPES,
     SKILL_FILE,
     Skill,
     SkillTrust,
-    is_as_trusted,
-    refuse,
+    check_unchanged,
     scanned,
     skill_folder,
     skill_text,
@@ -96,19 +100,17 @@ class PublishedSkills:
     async def list_resources(self, _caller: Caller, /, *, limit: int, after: str = "") -> ResourcePage:
         """The instructions of the skills, by name; of further files, clients know from the entries."""
         found, end = await self._page(limit, after)
-        return ResourcePage(
-            [
-                ListedResource(
-                    uri=self._uri(each, SKILL_FILE),
-                    name=each.skill.name,
-                    description=each.skill.description,
-                    media_type=_MARKDOWN,
-                    size=each.sizes[SKILL_FILE],
-                )
-                for each in found
-            ],
-            end,
-        )
+        resources = [
+            ListedResource(
+                uri=each.uri(SKILL_FILE),
+                name=each.skill.name,
+                description=each.skill.description,
+                media_type=_MARKDOWN,
+                size=each.sizes[SKILL_FILE],
+            )
+            for each in found
+        ]
+        return ResourcePage(resources, end)
 
     async def read_resource(self, uri: str, _caller: Caller, /) -> ReadResource | None:
         """A file of a skill as it is: text in UTF-8 as a text, all else as bytes."""
@@ -127,27 +129,28 @@ class PublishedSkills:
         values: Iterable[str] = ()
         if variable == "name":
             values = sorted(each.name for each in await self.load())
-        elif variable == "path" and (skill := await self._named(given.get("name", ""))) is not None:
-            values = skill.sizes
+        elif variable == "path":
+            skill, _ = await self._at(f"{self.namespace}{quote(given.get('name', ''))}/")
+            values = skill.sizes if skill is not None else ()
         return [each for each in values if each.startswith(typed)]
 
     async def skill_entries(self, *, limit: int, after: str = "") -> tuple[Sequence[Mapping[str, Any]], str]:
         """The entries of at most `limit` skills, and what the next are asked for with; empty: there are no more."""
         found, end = await self._page(limit, after)
-        entries = [await to_thread.run_sync(self._entry, each) for each in found]
+        entries = [await to_thread.run_sync(each.entry) for each in found]
         return [each for each in entries if each is not None], end
 
     async def skill_entry(self, uri: str, /) -> Mapping[str, Any] | None:
         """The entry of the skill whose SKILL.md has this URI; None: there is no such skill."""
         skill, path = await self._at(uri)
-        return None if skill is None or path != SKILL_FILE else await to_thread.run_sync(self._entry, skill)
+        return None if skill is None or path != SKILL_FILE else await to_thread.run_sync(skill.entry)
 
     async def _page(self, limit: int, after: str) -> tuple[list["_Servable"], str]:
         later = sorted((each for each in await self.load() if each.name > after), key=lambda each: each.name)
         page, found = later[:limit], list[_Servable]()
         for each in page:
             try:
-                found.append(await to_thread.run_sync(_servable, each))
+                found.append(await to_thread.run_sync(_servable, each, self.namespace))
             except DocumentError as reason:
                 if each.name not in self._left_out:
                     self._left_out.add(each.name)
@@ -157,32 +160,11 @@ class PublishedSkills:
     async def _at(self, uri: str) -> tuple["_Servable | None", str]:
         """The skill to which a URI leads, and the path in it."""
         name, _, path = uri.removeprefix(self.namespace).partition("/")
-        return await self._named(unquote(name)), unquote(path)
-
-    async def _named(self, name: str) -> "_Servable | None":
-        for each in await self.load():
-            if each.name == name:
-                with suppress(DocumentError):
-                    return await to_thread.run_sync(_servable, each)
-        return None
-
-    def _uri(self, skill: "_Servable", path: str) -> str:
-        return f"{self.namespace}{skill.skill.name}/{quote(path)}"
-
-    def _entry(self, skill: "_Servable") -> Mapping[str, Any] | None:
-        """What a client needs to know before it reads a file, and to check afterwards that it got the right one.
-
-        None if a file is not there any more.
-        """
-        resources: list[Mapping[str, Any]] = []
-        try:
-            for path in skill.sizes:
-                content = skill.folder.content(path)
-                digest = f"sha256:{sha256(content).hexdigest()}"
-                resources.append({"uri": self._uri(skill, path), "digest": digest, "size": len(content)})
-        except DocumentError:
-            return None
-        return {"uri": self._uri(skill, SKILL_FILE), "frontmatter": skill.head, "resources": resources}
+        found = next((each for each in await self.load() if each.name == unquote(name)), None)
+        if found is not None:
+            with suppress(DocumentError):
+                return await to_thread.run_sync(_servable, found, self.namespace), unquote(path)
+        return None, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,23 +172,39 @@ class _Servable:
     """A skill that clients can be given, as it is now."""
 
     skill: Skill
+    namespace: str
     head: Mapping[str, object]
     """The head of its SKILL.md as JSON data."""
     folder: Folder
     sizes: Mapping[str, int]
     """The size of each file by its path, sorted."""
 
+    def uri(self, path: str) -> str:
+        return f"{self.namespace}{self.skill.name}/{quote(path)}"
 
-def _servable(skill: Skill) -> _Servable:
+    def entry(self) -> Mapping[str, Any] | None:
+        """What a client needs to know before it reads a file, and to check afterwards that it got the right one.
+
+        None if a file is not there any more.
+        """
+        resources: list[Mapping[str, Any]] = []
+        try:
+            for path in self.sizes:
+                content = self.folder.content(path)
+                digest = f"sha256:{sha256(content).hexdigest()}"
+                resources.append({"uri": self.uri(path), "digest": digest, "size": len(content)})
+        except DocumentError:
+            return None
+        return {"uri": self.uri(SKILL_FILE), "frontmatter": self.head, "resources": resources}
+
+
+def _servable(skill: Skill, namespace: str) -> _Servable:
     """A skill as it is now. Raises `DocumentError` with the reason where it cannot be given to clients."""
-    folder = Folder(skill.folder, FolderLimits(file_bytes=_MOST_BYTES))
-    if not is_as_trusted(skill):
-        raise DocumentError("It has changed since it was trusted.")
-    text = skill_text(skill.folder)
+    check_unchanged(skill)
+    folder, text = Folder(skill.folder, FolderLimits(file_bytes=_MOST_BYTES)), skill_text(skill.folder)
     try:
         head = json.loads(json.dumps(to_jsonable_python(text.fields), allow_nan=False))
-        # An entry has to list all files, so none of them may be overlooked.
-        sizes = {path: folder.place(path).stat().st_size for path in sorted(folder.files(onerror=refuse))}
+        sizes = {path: folder.place(path).stat().st_size for path in folder.all_files()}
         "".join(sizes).encode()
     except OSError as error:
         raise DocumentError(f"Not all of its files can be read ({error.strerror}).") from error
@@ -218,7 +216,7 @@ def _servable(skill: Skill) -> _Servable:
         raise DocumentError(f"It breaks a rule of agentskills.io; `goalport skills check {skill.folder}` says which.")
     if len(sizes) > _MOST_SERVED_FILES or sum(sizes.values()) > _MOST_BYTES:
         raise DocumentError(f"It has more than {_MOST_SERVED_FILES:,} files or {_MOST_BYTES:,} bytes.")
-    return _Servable(skill, head, folder, sizes)
+    return _Servable(skill, namespace, head, folder, sizes)
 
 
 Embed = Callable[..., Awaitable[Sequence[Sequence[float]]]]
@@ -237,30 +235,31 @@ _LONGEST: Final = 100_000
 """Characters of instructions or of a file."""
 _BUDGET: Final = 6_000
 """Characters of names and descriptions in the prompt, which are about 1,500 tokens."""
-_RETRY_SECONDS: Final = 60.0
-"""How long a repository that could not be fetched is not asked for again."""
 _ADVICE: Final = "Before you do what a skill is for, call `activate` with its name, and follow its instructions."
-_CHANGED: Final = "The skill {name!r} has changed since it was trusted. Do without it."
 
 
-def by_words(skills: Sequence[Skill], text: str) -> list[Skill]:
+def _by_words(skills: Sequence[Skill], text: str) -> list[Skill]:
     """The skills that share words with a text, the best first; a word of few skills says more than one of many."""
-    wanted = set(_words(text))
-    own = [Counter(_words(f"{each.name} {each.name} {each.description}")) for each in skills]
-    spread = Counter(word for words in own for word in words)
+
+    def words(text: str) -> list[str]:
+        return [each[:_STEM] for each in _WORD.findall(folded(text))]
+
+    wanted = set(words(text))
+    own = [Counter(words(f"{each.name} {each.name} {each.description}")) for each in skills]
+    spread = Counter(word for each in own for word in each)
     weights = {word: math.log(1 + len(skills) / spread[word]) for word in wanted if word in spread}
-    return _best(skills, [sum(weights[word] * math.sqrt(words[word]) for word in weights) for words in own])
+    return _best(skills, [sum(weights[word] * math.sqrt(each[word]) for word in weights) for each in own])
 
 
-async def by_meaning(
+async def _by_meaning(
     skills: Sequence[Skill], text: str, embed: Embed, known: dict[str, Sequence[float]]
 ) -> list[Skill]:
     """The skills by the likeness of their vectors to that of a text; `known` keeps the vectors of descriptions."""
-    written = {each.name: f"{each.name}: {each.description}" for each in skills}
-    missing = [each for each in dict.fromkeys(written.values()) if each not in known]
+    written = [f"{each.name}: {each.description}" for each in skills]
+    missing = [each for each in dict.fromkeys(written) if each not in known]
     wanted, *found = await embed(text, *missing)
     known.update(zip(missing, found, strict=True))
-    vectors = [known[written[each.name]] for each in skills]
+    vectors = [known[each] for each in written]
     products = (sum(map(mul, wanted, each)) / (math.hypot(*wanted) * math.hypot(*each) or 1) for each in vectors)
     return _best(skills, [*products])
 
@@ -270,12 +269,8 @@ def _best(skills: Sequence[Skill], scores: Sequence[float]) -> list[Skill]:
     return [skills[number] for number in sorted(numbers, key=lambda number: -scores[number])]
 
 
-def _words(text: str) -> list[str]:
-    return [each[:_STEM] for each in _WORD.findall(folded(text))]
-
-
 @dataclass(slots=True)
-class Activation:
+class _Activation:
     """The skills that can be activated in one conversation, and those that were."""
 
     load: Callable[[], Awaitable[Sequence[Skill]]]
@@ -302,13 +297,13 @@ class Activation:
             made = Tool.of(function, name=tool, description=description, parameters=parameters)
             yield replace(made, read_only=True, destructive=False, idempotent=True, open_world=False)
         for each in self.locked:
-            yield replace(each.with_layer(self._unlocked), withheld=partial(self._locks, each.name))
+            yield replace(each.with_layer(self._unlocked), withheld=lambda tool=each.name: tool not in self._allowed)
 
     async def _activate(self, given: Mapping[str, Any]) -> str:
-        return await to_thread.run_sync(self._instructions, await self._skill(given["name"]))
+        return await to_thread.run_sync(self._instructions, _named(await self.load(), given["name"]))
 
     def _instructions(self, skill: Skill) -> str:
-        _check_unchanged(skill)
+        check_unchanged(skill)
         text = skill_text(skill.folder)
         said = text.fields.get("allowed-tools")
         listed_ones = cast("list[object]", said) if isinstance(said, list) else []
@@ -328,17 +323,17 @@ class Activation:
         return "\n".join(lines)
 
     async def _list(self, given: Mapping[str, Any]) -> str:
-        skill, kind = await self._skill(given["skillName"]), given["resourceType"]
+        skill, kind = _named(await self.load(), given["skillName"]), given["resourceType"]
         found = await to_thread.run_sync(_files, skill, kind)
         names = (each.removeprefix(f"{kind}/") for each in found)
         return "\n".join(names) if found else f"The skill {skill.name!r} has no {kind}."
 
     async def _read(self, given: Mapping[str, Any]) -> str:
-        skill, kind = await self._skill(given["skillName"]), given["resourceType"]
+        skill, kind = _named(await self.load(), given["skillName"]), given["resourceType"]
         name = given["fileName"].removeprefix(f"{kind}/")
 
         def read() -> str:
-            _check_unchanged(skill)
+            check_unchanged(skill)
             folder = skill_folder(skill.folder)
             try:
                 folder.place(f"{kind}/{name}")
@@ -351,24 +346,10 @@ class Activation:
         return as_data(await to_thread.run_sync(read), f"{skill.name}/{kind}/{name}")
 
     async def _find(self, given: Mapping[str, Any]) -> str:
-        found = by_words(await self.load(), given["query"])[:_MOST_FOUND]
+        found = _by_words(await self.load(), given["query"])[:_MOST_FOUND]
         if not found:
             return "No skill has these words in its name or description. Try other words."
         return "\n".join(f"- {each.name}: {each.description}" for each in found)
-
-    async def _skill(self, name: str) -> Skill:
-        def plain(written: str) -> str:
-            return written.strip().lower().replace("_", "-")
-
-        skills = await self.load()
-        found = next((each for each in skills if plain(each.name) == plain(name)), None)
-        if found is None:
-            raise ToolError(f"There is no skill {name!r}. {offer(name, [each.name for each in skills])}")
-        return found
-
-    def _locks(self, tool: str) -> bool:
-        """Whether no activated skill allows a tool yet."""
-        return tool not in self._allowed
 
     async def _unlocked(self, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
         if tool.name in self._allowed:
@@ -379,15 +360,17 @@ class Activation:
         )
 
 
+def _named(skills: Sequence[Skill], name: str) -> Skill:
+    """The skill of that name, however a model writes it. Raises `ToolError`."""
+    plain = {each.name.strip().lower().replace("_", "-"): each for each in reversed(skills)}
+    if found := plain.get(name.strip().lower().replace("_", "-")):
+        return found
+    raise ToolError(f"There is no skill {name!r}. {offer(name, [each.name for each in skills])}")
+
+
 def _files(skill: Skill, *kinds: str) -> list[str]:
     folder = skill_folder(skill.folder)
     return [each for kind in kinds for each in sorted(folder.files(f"{kind}/*"))][:_MOST_FILES]
-
-
-def _check_unchanged(skill: Skill) -> None:
-    """Raises `ToolError` for a skill that is not any more what was trusted."""
-    if not is_as_trusted(skill):
-        raise ToolError(_CHANGED.format(name=skill.name))
 
 
 _INTERPRETERS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -475,26 +458,6 @@ class ChildProcessRunner:
         return ScriptResult(process.returncode or 0, hide(output))
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Skills in a repository, fetched when they are first needed."""
-
-    place: GitHubPlace
-    expected: str = ""
-
-
-@dataclass(slots=True)
-class _Fetched:
-    """What has been fetched so far, and what could not be."""
-
-    done: set[_Source] = field(default_factory=set[_Source])
-    skills: tuple[Skill, ...] = ()
-    failures: dict[_Source, str] = field(default_factory=dict[_Source, str])
-    failed_at: float = -_RETRY_SECONDS
-    late: dict[_Source, float] = field(default_factory=dict[_Source, float])
-    """Sources that a request did not wait for, and when that was."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Skills:
     """A reference to skills: `Skills("finance", "Financial analysis").with_local_skills("skills")`.
@@ -510,10 +473,10 @@ class Skills:
     """The skills of folders of this machine."""
     locked: tuple[Tool, ...] = field(default=(), repr=False)
     """Tools that can be called only after a skill was activated that allows them."""
-    sources: tuple[_Source, ...] = ()
+    sources: tuple[RefreshedSource[tuple[Skill, ...]], ...] = ()
+    """The skills of repositories."""
     most: int = 0
     """How many skills are chosen for a question; 0: all are offered."""
-    _fetched: _Fetched = field(default_factory=_Fetched, repr=False)
     _vectors: dict[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]], repr=False)
 
     def with_local_skill(self, directory: str | Path) -> Self:
@@ -542,13 +505,23 @@ class Skills:
         The folder is a skill or has skills in its folders. `expected` is the commit, or the hash of the content, that
         the repository must have; without it, what is fetched first is pinned. Raises `DocumentError` for another URL.
         """
-        return replace(self, sources=(*self.sources, _Source(GitHubPlace.of_url(url), expected)))
+        return self._with_place(GitHubPlace.of_url(url), expected)
 
     def with_github_skills(
         self, owner: str, repo: str, path: str = "", branch: str = "HEAD", *, expected: str = ""
     ) -> Self:
         """A copy with the skills in a folder of a repository, at a branch, tag or commit; as `with_github_url`."""
-        return replace(self, sources=(*self.sources, _Source(GitHubPlace(owner, repo, branch, path), expected)))
+        return self._with_place(GitHubPlace(owner, repo, branch, path), expected)
+
+    def _with_place(self, place: GitHubPlace, expected: str) -> Self:
+        async def fetch() -> tuple[Skill, ...]:
+            folder = (await self.archives.get(place, expected=expected)).folder
+            return await to_thread.run_sync(
+                lambda: (scanned(folder),) if (folder / SKILL_FILE).is_file() else tuple(skills_in(folder))
+            )
+
+        source = RefreshedSource(str(place), RefreshPolicy.never(), fetch)
+        return replace(self, sources=(*self.sources, source))
 
     def with_tools(self, *objects: object) -> Self:
         """A copy with tools that skills may use: each is locked until an active skill names it in `allowed-tools`."""
@@ -562,36 +535,20 @@ class Skills:
         """A copy with the skills that fit a question, as far as it is to choose any; `Ai` calls it."""
         return await self.chosen_for(question, most=self.most) if self.most else self
 
-    async def refresh(self) -> None:
-        """Fetch the skills of GitHub that are not here yet. What cannot be fetched is said in the notes."""
-        await self._fetch(patient=False)
+    async def refresh(self, *, patient: bool = False) -> None:
+        """Fetch the skills of GitHub that are not here yet. What cannot be fetched is said in the notes.
 
-    async def _fetch(self, *, patient: bool) -> None:
-        """Not again what could not be fetched a moment ago; who is patient waits again for what was late."""
-        fetched = self._fetched
+        Who is patient also waits for what another request did not wait for.
+        """
         for source in self.sources:
-            soon = monotonic() - _RETRY_SECONDS
-            late = not patient and fetched.late.get(source, soon) > soon
-            if source in fetched.done or late or (source in fetched.failures and fetched.failed_at > soon):
-                continue
-            try:
-                copy = await self.archives.get(source.place, expected=source.expected)
-                found = await to_thread.run_sync(_skills_at, copy.folder)
-            except DocumentError as error:
-                _log.warning("Skills of %r are left out: %s", self.name, error)
-                fetched.failures[source], fetched.failed_at = str(error), monotonic()
-                continue
-            except get_cancelled_exc_class():  # what answers slowly must not slow down every request
-                fetched.late[source] = monotonic()
-                raise
-            _firsts(self._known(), found)  # warns of those that are left out
-            fetched.failures.pop(source, None)
-            fetched.done.add(source)
-            fetched.skills += found
+            before, is_new = self._known(), source.value is None
+            await source.refresh(patient=patient)
+            if is_new and source.value is not None:
+                _firsts(before, source.value)  # warns of those that are left out
 
     async def all(self) -> tuple[Skill, ...]:
         """The skills, after those of GitHub were fetched."""
-        await self._fetch(patient=True)
+        await self.refresh(patient=True)
         return self._known()
 
     async def chosen_for(self, text: str, embed: Embed | None = None, most: int = 10) -> Self:
@@ -601,8 +558,8 @@ class Skills:
         not to be in every prompt.
         """
         skills = await self.all()
-        found = by_words(skills, text) if embed is None else await by_meaning(skills, text, embed, self._vectors)
-        return replace(self, skills=tuple(found[:most]) or skills, sources=(), _fetched=_Fetched())
+        found = _by_words(skills, text) if embed is None else await _by_meaning(skills, text, embed, self._vectors)
+        return replace(self, skills=tuple(found[:most]) or skills, sources=())
 
     def notes(self) -> str:
         skills, lines = self._known(), [_ADVICE]
@@ -615,21 +572,21 @@ class Skills:
             names = [each.name for each, length in zip(skills, lengths, strict=True) if length <= _BUDGET]
             more = f" and {len(skills) - len(names)} more" if len(names) < len(skills) else ""
             lines.append(f"`findSkills` describes those that fit a task. There are: {', '.join(names)}{more}.")
-        waiting = [str(each.place) for each in self.sources if each not in self._fetched.done]
+        waiting = [each.name for each in self.sources if each.value is None]
         if waiting:
             lines.append(f"Those of {listed(waiting)} are not fetched yet; `activate` fetches them.")
-        return "\n".join((*lines, *self._fetched.failures.values()))
+        return "\n".join((*lines, *(each.failure for each in self.sources if each.failure)))
 
     def tools(self) -> Sequence[Tool]:
         """The tools, with nothing unlocked: each request of a model has its own."""
-        return tuple(Activation(self.all, self.locked).tools(find=self._finds))
+        return tuple(_Activation(self.all, self.locked).tools(find=self._finds))
 
     def as_published(self) -> PublishedSkills:
         """The skills as clients of a server get them: as resources, and with the tools that read them.
 
         Locked tools are left out: what one client unlocks would be unlocked for all.
         """
-        offered = tuple(Activation(self.all).tools(find=self._finds))
+        offered = tuple(_Activation(self.all).tools(find=self._finds))
         # In small letters, since that part of a URI may be taken for the name of a host.
         namespace = f"skill://{quote(self.name.lower(), safe='')}/"
         return PublishedSkills(self.name, self.description, namespace, offered, self.all)
@@ -643,11 +600,8 @@ class Skills:
         )
 
         async def run(given: Mapping[str, Any]) -> ToolResult:
-            names, wanted = {each.name: each for each in await self.all()}, given["skillName"]
-            skill = names.get(wanted)
-            if skill is None:
-                raise ToolError(f"There is no skill {wanted!r}. {offer(wanted, names)}")
-            await to_thread.run_sync(_check_unchanged, skill)
+            skill = _named(await self.all(), given["skillName"])
+            await to_thread.run_sync(check_unchanged, skill)
             script = skill_folder(skill.folder).place(f"scripts/{given['fileName'].removeprefix('scripts/')}")
             result = await runner.run(script, given.get("arguments") or [], skill.folder)
             if result.exit_code:
@@ -665,14 +619,11 @@ class Skills:
         return sum(len(each.name) + len(each.description) + len("- : \n") for each in self._known()) > _BUDGET
 
     def _known(self) -> tuple[Skill, ...]:
-        return _firsts(self.skills, self._fetched.skills, warn=False)
+        fetched = [skill for source in self.sources for skill in source.value or ()]
+        return _firsts(self.skills, fetched, warn=False)
 
     def _plus(self, skills: Iterable[Skill]) -> Self:
         return replace(self, skills=_firsts(self.skills, skills))
-
-
-def _skills_at(folder: Path) -> tuple[Skill, ...]:
-    return (scanned(folder),) if (folder / SKILL_FILE).is_file() else tuple(skills_in(folder))
 
 
 def skills_in(parent: Path) -> Iterator[Skill]:

@@ -310,7 +310,7 @@ def workspace_references(
         "ProjectSkills": types.project_skills,
     }
     read = LlmReferenceProviders(archives=archives, types=by_name).read(file)
-    citing = {each.name: each.citing_resources() for each in read.published if isinstance(each, ToolishRag)}
+    citing = {each.name: each.as_published() for each in read.published if isinstance(each, ToolishRag)}
     published = tuple(citing.get(each.name, each) for each in read.published)
     return replace(read, references={**read.references, **citing}, published=published)
 
