@@ -141,6 +141,75 @@ async def over_stdio(
         yield client, heard
 
 
+class Reading:
+    """The output of a program, as it comes."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    async def receive(self) -> bytes:
+        """What has come, at least a byte. Raises `EndOfStream`."""
+        await anyio.wait_readable(self._file)
+        if not (came := os.read(self._file, 65_536)):
+            raise anyio.EndOfStream
+        return came
+
+    async def rest(self) -> bytes:
+        """All that comes until the program closes it."""
+        found = b""
+        with suppress(anyio.EndOfStream):
+            while True:
+                found += await self.receive()
+        return found
+
+
+class Writing:
+    """The input of a program."""
+
+    def __init__(self, file: int) -> None:
+        os.set_blocking(file, False)
+        self._file: int | None = file
+
+    async def send(self, said: bytes) -> None:
+        assert self._file is not None
+        while said:
+            await anyio.wait_writable(self._file)
+            said = said[os.write(self._file, said) :]
+
+    async def aclose(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+        self._file = None
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """A server over stdio that is spoken to by hand."""
+
+    process: Program
+    heard: Heard
+    stdin: Writing
+    stdout: Reading
+
+
+@asynccontextmanager
+async def spoken_to(root: Path, files: Mapping[str, str], **settings: str) -> AsyncGenerator[Spoken]:
+    """Serve a workspace over stdio, in a program that is forked, for as long as the block lasts."""
+    arguments = ["serve", "--transport", "stdio", "--workspace", str(workspace(root, files))]
+    env = {**os.environ, **{f"GOALPORT_{name.upper()}": value for name, value in settings.items()}}
+    (their_input, ours), (output, theirs) = os.pipe(), os.pipe()
+    stdin = Writing(ours)
+    try:
+        async with (
+            _heard() as (heard, errors),
+            forked(arguments, env, stdin=their_input, stdout=theirs, stderr=errors) as process,
+        ):
+            yield Spoken(process, heard, stdin, Reading(output))
+    finally:
+        await stdin.aclose()
+        os.close(output)
+
+
 @asynccontextmanager
 async def _heard() -> AsyncGenerator[tuple[Heard, int]]:
     """What is said to a file until all who have it have closed it."""

@@ -1,9 +1,7 @@
 """Actions that fork: their children end when they are told, and the server does not."""
 
 import json
-import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from mcp import Client
 from mcp_types import CallToolResult, TextContent
 
 from tests.stories.cooks import META
-from tests.stories.servers import GOALPORT, WAYS, Heard, running, started, workspace
+from tests.stories.servers import WAYS, Heard, running, spoken_to
 
 FORKER = """
 import multiprocessing
@@ -95,17 +93,13 @@ async def test_children_do_not_hold_the_end_of_the_server(tmp_path: Path) -> Non
 
 
 async def test_a_server_on_stdio_takes_its_children_with_it(tmp_path: Path) -> None:
-    command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]
-    env = {**os.environ, "GOALPORT_SHUTDOWN_SECONDS": "60"}
-    async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as (process, _):
-        assert process.stdin is not None
-        assert process.stdout is not None
+    async with spoken_to(tmp_path, FILES, shutdown_seconds="60") as server:
         call = {"name": "fork", "arguments": {}, "_meta": META}
         message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call}
-        await process.stdin.send(json.dumps(message).encode() + b"\n")
-        assert "calculates" in (await process.stdout.receive()).decode()
-        process.send_signal(signal.SIGTERM)
+        await server.stdin.send(json.dumps(message).encode() + b"\n")
+        assert "calculates" in (await server.stdout.receive()).decode()
+        server.process.send_signal(signal.SIGTERM)
         with anyio.fail_after(60):
             # What a child has inherited is closed when the last one has gone.
-            assert [part async for part in process.stdout] == []
-            assert await process.wait() == 0
+            assert await server.stdout.rest() == b""
+            assert await server.process.wait() == 0

@@ -1,7 +1,6 @@
 """Clients that leave in mid-call, each in its own way: the work stops, unless its export says that it goes on."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from mcp import Client
 
 from tests.stories.cooks import FILES, HEADERS, META, SECONDS, request, session
-from tests.stories.servers import GOALPORT, Heard, Running, over_stdio, running, started, workspace
+from tests.stories.servers import Heard, Running, over_stdio, running, spoken_to
 
 ENDS = {"cook": "cooking stops", "cater": "cooking ends"}
 ATTACHED_AND_DETACHED = pytest.mark.parametrize("tool", ["cook", "cater"])
@@ -116,15 +115,13 @@ def lines(era: str, tool: str) -> bytes:
 @ATTACHED_AND_DETACHED
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_a_client_that_closes_stdin(tmp_path: Path, era: str, tool: str) -> None:
-    command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]
-    async with started(command, stdin=subprocess.PIPE) as (process, heard):
-        assert process.stdin is not None
-        await process.stdin.send(lines(era, tool))
-        await heard.until("cooking begins")
-        await process.stdin.aclose()
-        await heard.until(ENDS[tool])
+    async with spoken_to(tmp_path, FILES) as server:
+        await server.stdin.send(lines(era, tool))
+        await server.heard.until("cooking begins")
+        await server.stdin.aclose()
+        await server.heard.until(ENDS[tool])
         with anyio.fail_after(60):
-            assert await process.wait() == 0
+            assert await server.process.wait() == 0
 
 
 async def test_one_of_two_callers_of_one_process_leaves(server: Running) -> None:

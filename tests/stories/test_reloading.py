@@ -10,7 +10,7 @@ import pytest
 from mcp_types import ToolListChangedNotification
 
 from tests.stories.cooks import FILES
-from tests.stories.servers import GOALPORT, READY, Running, running, started, workspace
+from tests.stories.servers import GOALPORT, READY, Running, program, running, started, workspace
 from tests.stories.test_shutdown import text_of
 
 pytestmark = pytest.mark.usefixtures("measured")
@@ -93,7 +93,7 @@ async def test_the_end_of_a_terminal_ends_a_server_of_one_process_too(tmp_path: 
 
 async def test_a_start_that_cannot_load_a_file_says_so_at_level_error(tmp_path: Path) -> None:
     place = workspace(tmp_path, {**FILES, "agents/broken.py": "no Python"})
-    command = [GOALPORT, "serve", "--workspace", str(place), "--port", "0", "--log-format", "json"]
-    async with started(command) as (_, heard):
+    command = ["serve", "--workspace", str(place), "--port", "0", "--log-format", "json"]
+    async with program(command) as (_, heard):
         records = [json.loads(line) for line in (await heard.until(READY)).splitlines()]
     assert "error" in {each["level"] for each in records if "broken.py:1: SyntaxError" in each["message"]}

@@ -1,10 +1,8 @@
 """Ending a server: calls in flight are answered, nothing holds the end, and it is a success when it was asked for."""
 
 import json
-import os
 import signal
 import socket
-import subprocess
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from mcp_types import CallToolResult, TextContent
 
 from tests.stories import fleets
 from tests.stories.cooks import FILES, META, request, session
-from tests.stories.servers import GOALPORT, READY, Running, over_stdio, running, started, workspace
+from tests.stories.servers import READY, Running, over_stdio, program, running, spoken_to, workspace
 
 ENDINGS = pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
 LONG = "60"
@@ -74,18 +72,15 @@ async def test_who_asks_twice_does_not_wait_for_anything(
 
 
 async def test_a_call_over_stdio_that_ends_in_time_has_its_result_too(tmp_path: Path) -> None:
-    command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]
-    async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as (process, heard):
-        await heard.until("serving one client")
-        assert process.stdin is not None
-        assert process.stdout is not None
+    async with spoken_to(tmp_path, FILES) as server:
+        await server.heard.until("serving one client")
         call = request("cook", arguments={"seconds": 1}, _meta=META)
-        await process.stdin.send(json.dumps(call).encode() + b"\n")
-        await heard.until("cooking begins")
-        process.send_signal(signal.SIGTERM)
+        await server.stdin.send(json.dumps(call).encode() + b"\n")
+        await server.heard.until("cooking begins")
+        server.process.send_signal(signal.SIGTERM)
         with anyio.fail_after(60):
-            said = b"".join([part async for part in process.stdout])
-            assert await process.wait() == 0
+            said = await server.stdout.rest()
+            assert await server.process.wait() == 0
     answer = json.loads(said.splitlines()[-1])
     assert answer["result"]["structuredContent"] == {"content": "done"}
 
@@ -94,32 +89,26 @@ async def test_a_call_over_stdio_that_ends_in_time_has_its_result_too(tmp_path: 
 async def test_a_line_over_stdio_that_is_no_message_is_answered_and_the_next_one_too(
     tmp_path: Path, line: bytes
 ) -> None:
-    command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]
-    async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as (process, _):
-        assert process.stdin is not None
-        assert process.stdout is not None
+    async with spoken_to(tmp_path, FILES) as server:
         with anyio.fail_after(60):
             for each in (line, json.dumps(request("cook", arguments={"seconds": 0}, _meta=META)).encode()):
-                await process.stdin.send(each + b"\n")
+                await server.stdin.send(each + b"\n")
             said = b""
             while said.count(b"\n") < 2:
-                said += await process.stdout.receive()
-            await process.stdin.aclose()
+                said += await server.stdout.receive()
+            await server.stdin.aclose()
     refused, answered = map(json.loads, said.splitlines())
     assert (refused["id"], refused["error"]["code"]) == (7, -32700)
     assert answered["result"]["structuredContent"] == {"content": "done"}
 
 
 async def test_an_empty_line_over_stdio_is_passed_over_without_an_answer(tmp_path: Path) -> None:
-    command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]
-    async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as (process, _):
-        assert process.stdin is not None
-        assert process.stdout is not None
+    async with spoken_to(tmp_path, FILES) as server:
         with anyio.fail_after(60):
             call = json.dumps(request("cook", arguments={"seconds": 0}, _meta=META)).encode()
-            await process.stdin.send(b"\n\r\n  \n" + call + b"\n")
-            said = await process.stdout.receive()
-            await process.stdin.aclose()
+            await server.stdin.send(b"\n\r\n  \n" + call + b"\n")
+            said = await server.stdout.receive()
+            await server.stdin.aclose()
     assert json.loads(said)["result"]["structuredContent"] == {"content": "done"}
 
 
@@ -264,20 +253,18 @@ async def test_a_server_that_has_drained_ends(tmp_path: Path, workers: str) -> N
 
 @ENDINGS
 async def test_a_server_on_stdio_ends_when_it_is_told(tmp_path: Path, ending: signal.Signals) -> None:
-    command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]
-    env = {**os.environ, "GOALPORT_SHUTDOWN_SECONDS": LONG}
-    async with started(command, stdin=subprocess.PIPE, env=env) as (process, heard):
-        await heard.until("serving one client")
+    async with spoken_to(tmp_path, FILES, shutdown_seconds=LONG) as server:
+        await server.heard.until("serving one client")
         with anyio.fail_after(60):
-            process.send_signal(ending)
-            assert await process.wait() == 0
+            server.process.send_signal(ending)
+            assert await server.process.wait() == 0
 
 
 async def test_a_port_that_is_taken_is_one_line_with_the_fix(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        command = [GOALPORT, "serve", "--workspace", str(workspace(tmp_path, FILES)), "--port", str(port)]
-        async with started(command) as (process, heard):
+        command = ["serve", "--workspace", str(workspace(tmp_path, FILES)), "--port", str(port)]
+        async with program(command) as (process, heard):
             with anyio.fail_after(60):
                 assert await process.wait() == 1
             text = await heard.until("--port")

@@ -17,7 +17,7 @@ from mcp_types import CallToolResult, ImageContent, TextContent, ToolListChanged
 
 from tests.rooms.serve.askers import Answering
 from tests.rooms.upstream.connected import MARK, PLAIN, nothing_left_behind
-from tests.stories.servers import GOALPORT, Heard, Running, connected, running, started, workspace
+from tests.stories.servers import Heard, Running, connected, program, running, workspace
 
 AGENT = """
 from pydantic import BaseModel
@@ -224,8 +224,8 @@ async def serving(root: Path, *options: str, **change: Any) -> tuple[int | None,
     config = {"mcpServers": {"one": plain(cwd="one") | change}, "toolGroups": {}}
     place = workspace(root, {"agents/choir.py": AGENT, "one/gone": "", "mcp_config.json": json.dumps(config)})
     with nothing_left_behind():
-        command = [GOALPORT, "serve", "--workspace", str(place), "--port", "0", *options]
-        async with started(command) as (process, heard):
+        command = ["serve", "--workspace", str(place), "--port", "0", *options]
+        async with program(command) as (process, heard):
             with anyio.fail_after(60):
                 await process.wait()
             await heard.until("error:")

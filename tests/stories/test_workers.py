@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.postgres import PostgresServer
 from tests.stories.cooks import FILES, session
-from tests.stories.servers import GOALPORT, READY, Running, running, started, workspace
+from tests.stories.servers import GOALPORT, READY, Running, program, running, started, workspace
 from tests.stories.test_sessions_that_survive import FILES as SHOP, choose, order
 from tests.stories.test_shutdown import text_of
 from tests.stories.test_waiting import BAKER
@@ -352,9 +352,9 @@ async def test_a_server_that_cannot_start_says_the_same_with_several_workers_as_
 ) -> None:
     ends: list[tuple[int, str]] = []
     for number in ("1", "2"):
-        command = [GOALPORT, "serve", "--workspace", str(workspace(tmp_path, TELLER)), "--workers", number]
+        command = ["serve", "--workspace", str(workspace(tmp_path, TELLER)), "--workers", number]
         env = {**os.environ, **{f"GOALPORT_{name.upper()}": value for name, value in (SETTINGS | broken).items()}}
-        async with started(command, env=env) as (process, heard):
+        async with program(command, env) as (process, heard):
             with anyio.fail_after(PATIENCE):
                 ends.append((await process.wait(), await heard.until("error: ")))
     assert ends[0] == ends[1]
@@ -437,9 +437,9 @@ async def test_the_end_of_a_terminal_ends_the_server_though_it_sends_sighup_too(
 async def test_what_several_workers_cannot_do_is_refused_with_what_to_do(
     tmp_path: Path, options: list[str], settings: dict[str, str], words: str
 ) -> None:
-    command = [GOALPORT, "serve", "--workspace", str(workspace(tmp_path, TELLER)), "--port", "0", *options]
+    command = ["serve", "--workspace", str(workspace(tmp_path, TELLER)), "--port", "0", *options]
     env = os.environ | {f"GOALPORT_{name.upper()}": value for name, value in settings.items()}
-    async with started(command, env=env) as (process, heard):
+    async with program(command, env) as (process, heard):
         with anyio.fail_after(PATIENCE):
             assert await process.wait() != 0
         assert words in await heard.until("error: ")

@@ -10,7 +10,7 @@ import pytest
 from goalport.models.llm import CustomModel, LlmOptions, Models, ModelsSettings, UserMessage
 from goalport.models.llm.model import ModelCall
 from tests.rooms.cli.conftest import Command
-from tests.stories.servers import GOALPORT, READY, started, workspace
+from tests.stories.servers import READY, program, workspace
 
 STARS = """
 from typing import Annotated, Literal
@@ -86,8 +86,8 @@ async def test_a_server_that_listens_to_others_warns_of_it(tmp_path: Path) -> No
     root = workspace(tmp_path, {"agents/stars.py": STARS})
     own = {"GOALPORT_MODELS__DEFAULT_LLM": "test", "GOALPORT_AUTH__INSECURE_NO_AUTH": "true"}
     for host, warned in (("127.0.0.1", False), ("0.0.0.0", True)):  # noqa: S104 - it is about this
-        command = [GOALPORT, "serve", "--workspace", str(root), "--port", "0", "--host", host]
-        async with started(command, env={**os.environ, **own}) as (_, heard):
+        command = ["serve", "--workspace", str(root), "--port", "0", "--host", host]
+        async with program(command, {**os.environ, **own}) as (_, heard):
             assert ("makes everything up" in await heard.until(READY)) == warned
 
 
