@@ -10,6 +10,7 @@ leave: the reply is finished and kept nevertheless, unless the chatbot is marked
 """
 
 import logging
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NoReturn, assert_never
 
@@ -26,8 +27,8 @@ from goalport.runtime.platform.runs import IDEMPOTENCY_KEY, IdempotentCall
 from goalport.runtime.process import AgentProcess, Completed, Failed, ProcessStatus, Question, Stuck, Terminated
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.elicitation import Round, answer_when_settled, asks_client, call_asking, earlier_round
-from goalport.server.doors.mcp.requests import CallContext, Observer, ended_by, reply_of_task
-from goalport.server.doors.mcp.state import HandlerFailed, McpState, refuse_call
+from goalport.server.doors.mcp.requests import CallContext, Observer, reply_of_task
+from goalport.server.doors.mcp.state import CANCELLED_BY_CALLER, HandlerFailed, McpState, scopes_lacked
 from goalport.server.doors.mcp.tasks import answer_or_task, gets_task
 from goalport.server.publish.answers import error_result, error_wire, reply_pages
 from goalport.server.publish.calls import Call, unavailable_words
@@ -57,7 +58,6 @@ from goalport.server.publish.output import (
     last_reply,
     text_block,
 )
-from goalport.server.publish.publication import PublishedTool
 from goalport.server.publish.publisher import (
     Task,
     answer_question,
@@ -77,16 +77,9 @@ _BETWEEN_TURNS: Final = {ProcessStatus.RESTING, ProcessStatus.STUCK}
 async def call_tool(context: CallContext, params: CallToolRequestParams) -> HandlerResult | WrittenResult:
     """Answer one call. Raises `MCPError` with code -32602 for an unknown tool."""
     state = context.state
-    publication = state.publisher.publication
-    name = params.name[:_LONGEST_NAME]
-    with state.publisher.calls.of("mcp", name, current_caller()) as call:
+    with state.publisher.calls.of("mcp", params.name[:_LONGEST_NAME], current_caller()) as call:
         try:
-            await refuse_call(state, params)
-            published = publication.tools.get(params.name) or publication.of_groups.absent.get(params.name)
-            if published is None:
-                raise MCPError(INVALID_PARAMS, str(UnknownName("tool", name, state.publication.tools)))
-            call.known, call.arguments = True, tuple(params.arguments or ())
-            return await state.answer_of(params.name, _answer(context, published, params, call))
+            return await state.answer_of(params.name, _answer(context, params, call))
         except (StoreError, HandedOver) as error:
             call.status = "unavailable"
             return error_wire(unavailable_words(error))
@@ -103,6 +96,7 @@ async def call_tool(context: CallContext, params: CallToolRequestParams) -> Hand
             return error_wire(failure.message)
 
 
+@dataclass(slots=True)
 class _Admission:
     """A context in which a call has its place; it waits for its turn, and its client gets heartbeats meanwhile.
 
@@ -110,18 +104,15 @@ class _Admission:
     `BadInput` where the client leaves while the call waits. A generator would cost every call more than its place does.
     """
 
-    __slots__ = ("_begins", "_context", "_place")
-
-    def __init__(self, context: CallContext, *, begins: bool) -> None:
-        self._context = context
-        self._begins = begins
-        self._place: Place | None = None
+    context: CallContext
+    begins: bool
+    place: Place | None = None
 
     async def __aenter__(self) -> Place:
-        self._place = place = await self._context.state.publisher.limits.admit(current_caller(), begins=self._begins)
+        self.place = place = await self.context.state.publisher.limits.admit(current_caller(), begins=self.begins)
         try:
             if not place.held:
-                with self._context.waiting("waits for its turn"):
+                with self.context.waiting("waits for its turn"):
                     await place.wait()
         finally:
             if not place.held:
@@ -131,58 +122,67 @@ class _Admission:
         return place
 
     async def __aexit__(self, *_: object) -> None:
-        if self._place is not None:
-            self._place.leave()
+        if self.place is not None:
+            self.place.leave()
 
 
-async def _answer(
-    context: CallContext, published: PublishedTool, params: CallToolRequestParams, call: Call
-) -> HandlerResult | WrittenResult:
-    begins = params.request_state is None
+async def _answer(context: CallContext, params: CallToolRequestParams, call: Call) -> HandlerResult | WrittenResult:
+    state, begins = context.state, params.request_state is None
+    if state.access.challenges is not None:
+        given = {"name": params.name, "arguments": params.arguments}
+        if lacked := await scopes_lacked(state, "tools/call", given):
+            raise BadInput(state.access.refusal(lacked))
+    publication = state.publisher.publication
+    published = publication.tools.get(params.name) or publication.of_groups.absent.get(params.name)
+    if published is None:
+        raise MCPError(INVALID_PARAMS, str(UnknownName("tool", call.name, state.publication.tools)))
+    call.known, call.arguments = True, tuple(params.arguments or ())
     match published:
         case GoalTool():
-            async with _Admission(context, begins=begins) as place:
+            async with _Admission(context, begins) as place:
                 return await _call_goal(context, published, params, call, place)
         case ChatTool():
-            async with _Admission(context, begins=begins) as place:
+            async with _Admission(context, begins) as place:
                 return await _call_chatbot(context, published, params, call, place)
         case Companion():
             return await _call_companion(context, published, params, call)
         case FunctionTool():
-            state = context.state
-            async with _Admission(context, begins=begins) as place:
+            async with _Admission(context, begins) as place:
                 with context.waiting(f"still at {params.name}"):
-                    if asks_client(context, published):
-                        wire = await call_asking(context, published, params, place)
-                        if isinstance(wire, InputRequiredResult):
-                            call.status = "waiting"
-                            return wire
-                    else:
-                        errors = state.settings.show_errors
-                        wire = await published.call(params.arguments or {}, state.site, tells_errors=errors)
-                    call.status = "failed" if wire.get("isError") else "completed"
-                    return state.answers.fitting(params.name, wire) or await _kept(state, published, wire)
+                    return await _call_function(context, published, params, call, place)
         case RawTool():
             async with _Admission(context, begins=True):
-                with ended_by(context.disconnect):
+                with context.until_disconnect():
                     return await published.handler(context.sdk, params)
     call.status = "cancelled"
     return error_wire(_GONE)
 
 
-async def _kept(state: McpState, tool: FunctionTool, wire: Wire) -> WrittenResult:
-    """A link to a result that is too large for one answer, if the tool is another server's; otherwise an error."""
-    name = tool.tool.name
-    readable = isinstance(state.publication.tools.get(RESULT), Companion)
+async def _call_function(
+    context: CallContext, tool: FunctionTool, params: CallToolRequestParams, call: Call, place: Place
+) -> HandlerResult | WrittenResult:
+    state = context.state
+    if asks_client(context, tool):
+        wire = await call_asking(context, tool, params, place)
+        if isinstance(wire, InputRequiredResult):
+            call.status = "waiting"
+            return wire
+    else:
+        wire = await tool.call(params.arguments or {}, state.site, tells_errors=state.settings.show_errors)
+    call.status = "failed" if wire.get("isError") else "completed"
+    if (fitting := state.answers.fitting(params.name, wire)) is not None:
+        return fitting
+    # It is too large for one answer. What another server made cannot be asked for again in another way: it is kept.
+    name, readable = tool.tool.name, isinstance(state.publication.tools.get(RESULT), Companion)
     if wire["isError"] or not (tool.exported.server and readable):
         return error_result(f"The result of {name} is larger than an answer may be. Ask for less.")
     process = await state.platform.run(KEEPER, KeptResult(document_of(wire)), caller=current_caller())
     return state.answers.link(name, process)
 
 
-def _idempotent(params: CallToolRequestParams, tool: str) -> IdempotentCall | None:
+def _idempotent(params: CallToolRequestParams) -> IdempotentCall | None:
     key = (params.meta or {}).get(IDEMPOTENCY_KEY)
-    return None if key is None else IdempotentCall.of(current_caller(), tool, key, params.arguments or {})
+    return None if key is None else IdempotentCall.of(current_caller(), params.name, key, params.arguments or {})
 
 
 async def _call_goal(
@@ -191,7 +191,7 @@ async def _call_goal(
     state, earlier = context.state, earlier_round(params)
     as_task = gets_task(context.sdk, goal.policy)
     if earlier is None:
-        once, objects = _idempotent(params, goal.tool.name), goal.arguments.begin(params.arguments or {})
+        once, objects = _idempotent(params), goal.arguments.begin(params.arguments or {})
         process = await start_goal(state.publisher, goal, objects, current_caller(), once=once, stored=as_task)
     else:
         process = await state.known_process(earlier.process_id)
@@ -220,7 +220,7 @@ async def _call_chatbot(
 
     if earlier is None:
         said = chat.read(params.arguments or {})
-        async with said_once(state.platform.store, _idempotent(params, params.name)) as once:
+        async with said_once(state.platform.store, _idempotent(params)) as once:
             if once.earlier:
                 observer = await follow(once.earlier)
                 task = Task(observer.process, observer.message_id)
@@ -281,9 +281,13 @@ async def _call_companion(
     try:
         process = await state.known_process(call.process_id)
     except BadInput:
-        if isinstance(call, CancelCall) and await state.kill_unreadable(call.process_id):
-            return _stopped(call.process_id, ProcessStatus.KILLED)
-        raise
+        # One that today's classes cannot read can be ended nevertheless.
+        record = await state.platform.store.find(call.process_id) if isinstance(call, CancelCall) else None
+        if record is None or record.final or not current_caller().may_follow(record.caller):
+            raise
+        await state.platform.processes.kill_unreadable(call.process_id, CANCELLED_BY_CALLER)
+        state.publisher.audit_trail.ended(current_caller(), call.process_id)
+        return _stopped(call.process_id, ProcessStatus.KILLED)
     noted.process = process
     try:
         match call:
@@ -306,20 +310,6 @@ async def _call_companion(
         noted.status = "refused"
         # The id of the process shows another goalport server that this error comes from a companion tool.
         return {**error_wire(str(refusal)), "_meta": {"goalport/processId": process.id}}
-
-
-async def _take_answer(state: McpState, process: AgentProcess, call: AnswerCall) -> Round | None:
-    """Answer a question. A yes to open a page that calls back is no answer: the call waits for that page."""
-    question = _question(process, call.question_id)
-    form = form_of(question)
-    answer = form.sent(call.answer)
-    if form.calls_back and answer is True:
-        return Round(process.id, opened={question.id})
-    try:
-        await answer_question(state.publisher, current_caller(), question, form.read(answer))
-    except AlreadyAnswered:
-        _refuse_settled(process, question)
-    return None
 
 
 async def _cancel(state: McpState, process: AgentProcess) -> Wire:
@@ -355,42 +345,53 @@ async def _page(state: McpState, process: AgentProcess, number: int) -> Wire:
     return wire
 
 
-def _question(process: AgentProcess, question_id: str | None) -> Question:
-    """The open question of this id. Raises `BadInput` for none, and for several without an id."""
-    opened = process.open_questions
-    if question_id is None:
-        if len(opened) == 1:
-            return opened[0]
-        if not opened:
+async def _take_answer(state: McpState, process: AgentProcess, call: AnswerCall) -> Round | None:
+    """Answer a question. A yes to open a page that calls back is no answer: the call waits for that page.
+
+    Raises `BadInput` where no question has this id, or it is settled; and for none, or several, without an id.
+    """
+
+    def refuse_settled(question: Question) -> NoReturn:
+        reason = f"Question {question.id} is {question.status} already: the first answer counts."
+        raise BadInput(f"{reason} {_next_step(process)}")
+
+    question, opened = None, process.open_questions
+    if call.question_id is None:
+        question = next(iter(opened), None)
+        if question is None:
             raise BadInput(f"Process {process.id} asks nothing. {_next_step(process)}")
-        raise BadInput(
-            f"Process {process.id} asks several things. Give the questionId of the one you answer: {_named(process)}"
-        )
-    families = [process]
-    for each in families:  # and the processes that each has started
-        families += each.children
-    question = next((each for one in families for each in one.questions if each.id == question_id), None)
-    if question is None:
-        raise BadInput(f"Process {process.id} has asked no question {question_id[:100]!r}. {_next_step(process)}")
-    if question.status != "open":
-        _refuse_settled(process, question)
-    return question
+        if len(opened) > 1:
+            asked = f"Process {process.id} asks several things. Give the questionId of the one you answer"
+            raise BadInput(f"{asked}: {_asked_by(process)}")
+    else:
+        families = [process]
+        for each in families:  # and the processes that each has started
+            families += each.children
+        question = next((each for one in families for each in one.questions if each.id == call.question_id), None)
+        if question is None:
+            asked = f"Process {process.id} has asked no question {call.question_id[:100]!r}."
+            raise BadInput(f"{asked} {_next_step(process)}")
+        if question.status != "open":
+            refuse_settled(question)
+    form = form_of(question)
+    answer = form.sent(call.answer)
+    if form.calls_back and answer is True:
+        return Round(process.id, opened={question.id})
+    try:
+        await answer_question(state.publisher, current_caller(), question, form.read(answer))
+    except AlreadyAnswered:
+        refuse_settled(question)
+    return None
 
 
-def _refuse_settled(process: AgentProcess, question: Question) -> NoReturn:
-    raise BadInput(
-        f"Question {question.id} is {question.status} already: the first answer counts. {_next_step(process)}"
-    )
-
-
-def _named(process: AgentProcess) -> str:
+def _asked_by(process: AgentProcess) -> str:
     return "; ".join(f"{each.id}: {each.message}" for each in process.open_questions)
 
 
 def _next_step(process: AgentProcess) -> str:
     """The state of a process, and which companion tool can be called next."""
     if process.open_questions:
-        return f"It waits for an answer, which {ANSWER} gives, to {_named(process)}"
+        return f"It waits for an answer, which {ANSWER} gives, to {_asked_by(process)}"
     if process.outcome is None:
         return f"It is running: {STATUS} tells how it goes on, {CANCEL} ends it."
     if process.status is ProcessStatus.RESTING:

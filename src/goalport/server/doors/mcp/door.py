@@ -18,7 +18,6 @@ from starlette.types import Receive, Scope, Send
 from goalport.server.auth import Access
 from goalport.server.doors.mcp.jsonrpc import PostReader, error_response, refusal
 from goalport.server.doors.mcp.server import GoalServer, make_server
-from goalport.server.doors.mcp.sessions import Sessions
 from goalport.server.doors.mcp.state import McpState, guarded
 from goalport.server.doors.mcp.streamable_http import StreamableHttp
 from goalport.server.publish.publisher import Publisher
@@ -32,8 +31,8 @@ class ServerTransport(Protocol):
     - It wraps the endpoint that takes POSTs in `jsonrpc.PostReader`, since the SDK gives no answer to an invalid
       message; and inside of that in `state.guarded`.
     - Where a request waits for the answer of its call, it watches the connection as `streamable_http` does: it wraps
-      the SDK's app in `watching_disconnect`, or makes a `Disconnect` by `new_disconnect` and notes it. Otherwise the
-      call runs on for nobody. A transport whose session ends with its stream, as `Sse` has it, need not.
+      the SDK's app in `watching_disconnect`, or puts a `Disconnect` into the scope and notes it. Otherwise the call
+      runs on for nobody. A transport whose session ends with its stream, as `Sse` has it, need not.
     - Of streams that are sessions, it has no more than `max_sessions`. It gives the SDK the limit `max_body_bytes`: its
       own is 4 MiB.
     """
@@ -114,10 +113,16 @@ class McpDoor:
     """The response headers that a web page needs as a client."""
 
     def __init__(self, publisher: Publisher, access: Access) -> None:
-        state = self._state = McpState(publisher, access)
-        server, self._streams = make_server(state)
+        state = McpState(publisher, access)
+        server, streams = make_server(state)
+        self._notifications = state.notifications
         self._transports = [transport(server, state) for transport in TRANSPORTS]
+        self._sessions = [
+            each.sessions for each in self._transports if isinstance(each, StreamableHttp) and each.sessions is not None
+        ]
         self.routes: Sequence[Route] = [route for each in self._transports for route in each.routes]
+        self.close = streams.close
+        """Closes the subscription streams with their final response."""
 
     def report(self, address: str) -> Iterator[str]:
         """How clients connect, in lines; `address` is the URL of the server."""
@@ -133,21 +138,16 @@ class McpDoor:
 
     def tell_workers(self, tell: Callable[[Mapping[str, Any]], None]) -> None:
         """Serve as one of several workers: what `tell` is called with, each of the others is to `hear`."""
-        self._state.notifications.tell_workers = lambda uri: tell({"updated": uri})
-        for each in self._sessions():
+        self._notifications.tell_workers = lambda uri: tell({"updated": uri})
+        for each in self._sessions:
             each.tell_workers = tell
 
     async def hear(self, told: Mapping[str, Any]) -> None:
         """Take what another worker tells."""
         if uri := told.get("updated"):
-            await self._state.notifications.updated_here(uri)
-        for each in self._sessions() if "session" in told else ():
+            await self._notifications.updated(uri, here_alone=True)
+        for each in self._sessions if "session" in told else ():
             await each.hear(told)
-
-    def _sessions(self) -> Iterator[Sessions]:
-        for each in self._transports:
-            if isinstance(each, StreamableHttp) and each.sessions is not None:
-                yield each.sessions
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -156,7 +156,3 @@ class McpDoor:
             for each in self._transports:
                 await stack.enter_async_context(each.running())
             yield
-
-    def close(self) -> None:
-        """Close the subscription streams with their final response."""
-        self._streams.close()

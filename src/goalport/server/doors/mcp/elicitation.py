@@ -15,9 +15,9 @@ import logging
 import math
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 import anyio
 import mcp_types as types
@@ -45,6 +45,7 @@ from goalport.tools import ToolResult
 from goalport.tools.schemas import UNREADABLE
 from goalport.tools.upstream.active_calls import PREFERS_HANDLE, Asked, call_hooks, current_hooks
 
+T = TypeVar("T")
 MOST_ASKED: Final = 3
 """How often one call, or one task, asks a question whose answers are not valid."""
 _MOST_ROUNDS: Final = 10
@@ -199,27 +200,24 @@ class Elicitation:
         asked = (
             next((each for each in self._questions() if each.question.id not in shown), None) if in_mid_call else None
         )
-        answers: list[types.ElicitResult | None] = []
+        answer = None
         if asked is not None:
             identity = asked.question.id
             self.round.asked[identity] += 1
-
-            async def ask() -> None:
-                answers.append(await _answer_to(context, asked, _REQUEST, self._process.id, identity))
-
             shown.add(identity)
             try:
-                await self._until_settled_or(ask, identity, observer, "a person is asked")
+                asking = _answer_to(context, asked, _REQUEST, self._process.id, identity)
+                answer = await self._unless_settled(identity, asking, observer, "a person is asked")
             finally:
                 shown.discard(identity)
-            for each in filter(None, answers):
-                await self._take(asked, each)
+            if answer is not None:
+                await self._take(asked, answer)
         elif page := self.page:
             identity = page
-            await self._until_settled_or(anyio.sleep_forever, page, observer, "a person is at a page")
+            await self._unless_settled(page, anyio.sleep_forever(), observer, "a person is at a page")
         else:
             return False
-        self._asks = self._asks and (any(answers) or not self._is_open(identity))
+        self._asks = self._asks and (answer is not None or not self._is_open(identity))
         if observer.place is not None:  # others had its place meanwhile
             with observer.context.waiting("waits for its turn"):
                 await observer.place.wait()
@@ -229,10 +227,9 @@ class Elicitation:
             await context.session.send_elicit_complete(done, context.request_id)
         return True
 
-    async def _until_settled_or(
-        self, work: Callable[[], Awaitable[None]], question_id: str, observer: Observer, doing: str
-    ) -> None:
-        """Do something until it is done, the question is settled elsewhere, the client leaves or this server ends."""
+    async def _unless_settled(self, question_id: str, work: Awaitable[T], observer: Observer, doing: str) -> T | None:
+        """The result of work; None if before the question is settled, the client leaves or this server ends."""
+        result = None
 
         async def until_settled() -> None:
             try:
@@ -252,8 +249,9 @@ class Elicitation:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(until_settled)
                 tasks.start_soon(until_closing)
-                await work()
+                result = await work
                 tasks.cancel_scope.cancel()
+        return result
 
     async def take(self, responses: Mapping[str, object]) -> None:
         """Take the answers of the round before; a question that has none is asked again."""

@@ -7,11 +7,11 @@ checked before their methods and parameters are read, and refused with an error.
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final, cast
 
-from mcp.server.context import ServerRequestContext
 from mcp.server.streamable_http import check_accept_headers
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
@@ -42,59 +42,46 @@ from goalport.base.words import first_line
 from goalport.runtime.platform.runs import Disconnect
 
 SESSION_ID: Final = b"mcp-session-id"
-VERSION: Final = MCP_PROTOCOL_VERSION_HEADER.encode()
+DISCONNECT: Final = "goalport.disconnect"
+"""Where the scope of a request has its `Disconnect`, if somebody watches its connection."""
+_VERSION: Final = MCP_PROTOCOL_VERSION_HEADER.encode()
 _MESSAGE: Final = "goalport.message"
-_DISCONNECT: Final = "goalport.disconnect"
 _RESUME: Final = b"last-event-id"
 _MOST_SHOWN: Final = 80
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
-def read_message(data: bytes) -> tuple[object, JSONRPCError | None]:
-    """The JSON value of a message, and the error response if it is not a valid message, else None."""
+def read_message(data: bytes) -> tuple[Mapping[str, Any], JSONRPCError | None]:
+    """A message, and the error response if it is not a valid one, else None."""
     try:
-        message = from_json(data)
+        value = from_json(data)
     except ValueError as error:
-        return None, refusal(None, f"A message should be JSON: {first_line(str(error))}.", PARSE_ERROR)
-    reason = _problem_in(message)
-    return message, None if reason is None else refusal(_id_of(message), reason)
-
-
-def _problem_in(message: object) -> str | None:
-    """Why a JSON value is not a valid message; None if it is."""
-    if not isinstance(message, dict):
-        return f"A message should be a JSON object; came {_shown(message)}. Send each message by itself."
-    fields = cast("Mapping[str, object]", message)
-    identity = fields.get("id")
-    if fields.get("jsonrpc") != "2.0":
-        return f'"jsonrpc" should be "2.0"; came {_shown(fields.get("jsonrpc"))}.'
-    if "method" not in fields:
-        if not isinstance(fields.get("result", fields.get("error")), dict):
-            return 'A message should have a "method", or the "result" or "error" of an answer, which is an object.'
-        if _is_id(identity) or (identity is None and "error" in fields):
-            return None
-        return f'"id" should be that of the request; came {_shown(identity)}.'
-    if not isinstance(fields["method"], str):
-        return f'"method" should be a text; came {_shown(fields["method"])}.'
-    if "id" in fields and not _is_id(identity):
-        return f'"id" should be a text or an integer; came {_shown(identity)}. A notification has none.'
-    if not isinstance(fields.get("params"), dict | None):
-        return f'"params" should be an object; came {_shown(fields["params"])}.'
-    return None
-
-
-def _id_of(message: object) -> str | int | None:
-    """The id of a message; None if it has no valid one."""
-    found = cast("Mapping[str, object]", message).get("id") if isinstance(message, dict) else None
-    return cast("str | int", found) if _is_id(found) else None
+        return _NOTHING, refusal(None, f"A message should be JSON: {first_line(str(error))}.", PARSE_ERROR)
+    if not isinstance(value, dict):
+        reason = f"A message should be a JSON object; came {_shown(value)}. Send each message by itself."
+        return _NOTHING, refusal(None, reason)
+    message = cast("dict[str, Any]", value)
+    identity, reason = message.get("id"), ""
+    is_id = isinstance(identity, str | int) and not isinstance(identity, bool)
+    if message.get("jsonrpc") != "2.0":
+        reason = f'"jsonrpc" should be "2.0"; came {_shown(message.get("jsonrpc"))}.'
+    elif "method" not in message:
+        if not isinstance(message.get("result", message.get("error")), dict):
+            reason = 'A message should have a "method", or the "result" or "error" of an answer, which is an object.'
+        elif not (is_id or (identity is None and "error" in message)):
+            reason = f'"id" should be that of the request; came {_shown(identity)}.'
+    elif not isinstance(message["method"], str):
+        reason = f'"method" should be a text; came {_shown(message["method"])}.'
+    elif "id" in message and not is_id:
+        reason = f'"id" should be a text or an integer; came {_shown(identity)}. A notification has none.'
+    elif not isinstance(message.get("params"), dict | None):
+        reason = f'"params" should be an object; came {_shown(message["params"])}.'
+    return message, refusal(identity if is_id else None, reason) if reason else None
 
 
 def refusal(identity: str | int | None, reason: str, code: int = INVALID_REQUEST) -> JSONRPCError:
     """The error response that refuses a message; `identity` is the id of the request, or None."""
     return JSONRPCError(jsonrpc="2.0", id=identity, error=ErrorData(code=code, message=reason))
-
-
-def _is_id(found: object) -> bool:
-    return isinstance(found, str | int) and not isinstance(found, bool)
 
 
 def _shown(value: object) -> str:
@@ -103,9 +90,9 @@ def _shown(value: object) -> str:
     return first_line(json.dumps(value, ensure_ascii=False), _MOST_SHOWN)
 
 
-def message_of(scope: Scope) -> object:
-    """The message of a POST, parsed from JSON; None if there is no valid one."""
-    return scope.get(_MESSAGE)
+def message_of(scope: Scope) -> Mapping[str, Any]:
+    """The message of a POST, parsed from JSON; empty if there is no valid one."""
+    return scope.get(_MESSAGE, _NOTHING)
 
 
 def header(fields: Mapping[str, Any], wanted: bytes) -> bytes:
@@ -115,47 +102,43 @@ def header(fields: Mapping[str, Any], wanted: bytes) -> bytes:
 
 def is_modern_request(scope: Scope) -> bool:
     """Whether the protocol version has no sessions: there, closing the connection cancels, and the SDK watches it."""
-    return header(scope, VERSION).decode("latin-1") in MODERN_PROTOCOL_VERSIONS
+    return header(scope, _VERSION).decode("latin-1") in MODERN_PROTOCOL_VERSIONS
 
 
 def handshake_version(scope: Scope) -> str | None:
     """The revision of a request of the handshake era, the latest if it names none; None for other revisions."""
-    named = next((value.decode("latin-1") for name, value in scope["headers"] if name == VERSION), None)
+    named = next((value.decode("latin-1") for name, value in scope["headers"] if name == _VERSION), None)
     return named or LATEST_HANDSHAKE_VERSION if named is None or named in HANDSHAKE_PROTOCOL_VERSIONS else None
 
 
+@dataclass(frozen=True, slots=True)
 class PostReader:
     """ASGI middleware that reads the body of each POST to `app`, whose size the site has limited."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
             # No events are stored for resumption, so a client that resumes a stream gets a new one, as MCP allows.
             scope["headers"] = [each for each in scope["headers"] if each[0] != _RESUME]
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
-        body = await _read_body(receive)
-        if body is None:
-            return
+        parts: list[bytes] = []
+        more = True
+        while more:
+            part = await receive()
+            if part["type"] != "http.request":
+                return  # the client has disconnected
+            parts.append(part.get("body", b""))
+            more = part.get("more_body", False)
+        body = b"".join(parts)
         message, refused = read_message(body)
         if refused is None:
             scope[_MESSAGE] = message
-            if not is_modern_request(scope) and (reason := contradiction(scope["headers"], message)):
-                refused = refusal(_id_of(message), reason, HEADER_MISMATCH)
-        again = replayed({"type": "http.request", "body": body, "more_body": False}, receive)
-        await (self._app(scope, again, send) if refused is None else refuse(refused, scope, again, send))
-
-
-async def _read_body(receive: Receive) -> bytes | None:
-    """The whole body; None if the client has disconnected."""
-    parts: list[bytes] = []
-    while (message := await receive())["type"] == "http.request":
-        parts.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return b"".join(parts)
-    return None
+            if not is_modern_request(scope) and (reason := _contradiction(scope["headers"], message)):
+                refused = refusal(message.get("id"), reason, HEADER_MISMATCH)
+        app = self.app if refused is None else error_response(refused)
+        await app(scope, replayed({"type": "http.request", "body": body, "more_body": False}, receive), send)
 
 
 def replayed(body: Message, receive: Receive) -> Receive:
@@ -168,12 +151,7 @@ def replayed(body: Message, receive: Receive) -> Receive:
     return replay
 
 
-async def refuse(answer: JSONRPCError, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send an error response with status 400."""
-    await error_response(answer, HTTPStatus.BAD_REQUEST)(scope, receive, send)
-
-
-def error_response(answer: JSONRPCError, status: int, session: bytes = b"") -> Response:
+def error_response(answer: JSONRPCError, status: int = HTTPStatus.BAD_REQUEST, session: bytes = b"") -> Response:
     """The HTTP response that carries an error response, in a session if it has an id."""
     content = answer.model_dump_json(by_alias=True, exclude_unset=True)
     headers = {SESSION_ID.decode(): session.decode()} if session else None
@@ -192,24 +170,23 @@ def _takes_json(accept: bytes, content_type: bytes) -> bool:
 
 
 _ROUTING: Final = frozenset({MCP_METHOD_HEADER.encode(), MCP_NAME_HEADER.encode()})
-_REQUIRED: Final = _ROUTING | {VERSION}
+_REQUIRED: Final = _ROUTING | {_VERSION}
 """The headers that each request has since revision 2026-07-28."""
 _ENCODED: Final = "=?"
 """How a name in a header begins that is encoded."""
 
 
-def contradiction(headers: Iterable[tuple[bytes, bytes]], message: object) -> str | None:
+def _contradiction(headers: Iterable[tuple[bytes, bytes]], message: Mapping[str, Any]) -> str | None:
     """What is wrong about the routing headers of a message; None if they say the same, or nothing."""
     found = _decoded(headers, _ROUTING)
     if not found:
         return None
     if doubled := find_duplicated_routing_header(found):
         return f"The header {doubled} is there more than once."
-    said, fields = dict(found), cast("Mapping[str, Any]", message)
-    method = fields.get("method")
+    said, method, params = dict(found), message.get("method"), message.get("params") or _NOTHING
     if said.get(MCP_METHOD_HEADER, method) != method:
         return f"The header {MCP_METHOD_HEADER} does not match the method of the message."
-    key, params = NAME_BEARING_METHODS.get(str(method)), cast("Mapping[Any, object]", fields.get("params") or {})
+    key = NAME_BEARING_METHODS.get(str(method))
     if MCP_NAME_HEADER in said and key is not None and decode_header_value(said[MCP_NAME_HEADER]) != params.get(key):
         return f"The header {MCP_NAME_HEADER} does not match the {key} in the message."
     return None
@@ -238,38 +215,23 @@ def _decoded(headers: Iterable[tuple[bytes, bytes]], wanted: Collection[bytes]) 
     return [(name.decode(), value.decode("latin-1")) for name, value in headers if name in wanted]
 
 
-def disconnect_of(context: ServerRequestContext[Any, Any]) -> Disconnect | None:
-    """The `Disconnect` of the current request; None where the SDK or the transport cancels the handler."""
-    request = context.request
-    return request.scope.get(_DISCONNECT) if isinstance(request, Request) else None
+async def watching_disconnect(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Call the app, and note the disconnect of a handshake-era POST whose scope has no `Disconnect` yet."""
+    if scope["method"] != "POST" or DISCONNECT in scope or is_modern_request(scope):
+        await app(scope, receive, send)
+        return
+    disconnect = scope[DISCONNECT] = Disconnect()
+    answered = False
 
+    async def watched_send(message: Message) -> None:
+        nonlocal answered
+        answered = answered or (message["type"] == "http.response.body" and not message.get("more_body", False))
+        await send(message)
 
-def new_disconnect(scope: Scope) -> Disconnect:
-    """Make the `Disconnect` of a request and store it in its scope; the caller must watch the connection."""
-    disconnect = scope[_DISCONNECT] = Disconnect()
-    return disconnect
+    async def watched_receive() -> Message:
+        message = await receive()
+        if message["type"] == "http.disconnect" and not answered:
+            disconnect.note()
+        return message
 
-
-def watching_disconnect(app: ASGIApp) -> ASGIApp:
-    """The app, told of the disconnect of each handshake-era POST whose scope has no `Disconnect` yet."""
-
-    async def watched(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "POST" or _DISCONNECT in scope or is_modern_request(scope):
-            await app(scope, receive, send)
-            return
-        disconnect, answered = new_disconnect(scope), False
-
-        async def watched_send(message: Message) -> None:
-            nonlocal answered
-            answered = answered or (message["type"] == "http.response.body" and not message.get("more_body", False))
-            await send(message)
-
-        async def watched_receive() -> Message:
-            message = await receive()
-            if message["type"] == "http.disconnect" and not answered:
-                disconnect.note()
-            return message
-
-        await app(scope, watched_receive, watched_send)
-
-    return watched
+    await app(scope, watched_receive, watched_send)

@@ -34,7 +34,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from goalport.server.publish.publisher import ListKind
 
-_STATE: Final = "goalport.session"
+STATE: Final = "goalport.session"
+"""Where a connection has the `SessionState` of the session that it belongs to."""
 _SEND_SECONDS: Final = 5.0
 """Seconds after which a notification is dropped for a client that does not read it."""
 _LISTS: Final = {
@@ -55,16 +56,6 @@ class SessionState:
     """The resources of whose changes it is notified."""
     on_change: Callable[[], None] = lambda: None
     """Called when the client has asked for something else."""
-
-
-def state_of(connection: Connection) -> SessionState | None:
-    """The state of the session that a connection belongs to; None as long as it has none."""
-    return connection.state.get(_STATE)
-
-
-def keep_state(connection: Connection, state: SessionState) -> None:
-    """Have a connection belong to the session that has this state."""
-    connection.state[_STATE] = state
 
 
 def connection_of(context: Request) -> Connection:
@@ -100,7 +91,7 @@ def log_level_of(context: Request) -> LoggingLevel | None:
     """The least severe level of the log messages that the client gets; None if it asked for none."""
     if is_modern(context):
         return cast("LoggingLevel | None", (context.meta or {}).get(LOG_LEVEL_META_KEY))
-    state = state_of(connection_of(context))
+    state: SessionState | None = connection_of(context).state.get(STATE)
     return None if state is None else state.log_level
 
 
@@ -141,68 +132,53 @@ class Notifications:
     def session_of(self, context: Request) -> SessionState:
         """The state of the session of a request; that of a connection which is a session by itself begins here."""
         connection = connection_of(context)
-        if (state := state_of(connection)) is None:
-            state = SessionState()
-            keep_state(connection, state)
+        if STATE not in connection.state:
+            state = connection.state[STATE] = SessionState()
             self.connections.add(connection)
-            connection.exit_stack.callback(partial(self.replace, state.uris, ()))
-        return state
+            connection.exit_stack.callback(partial(self.subscribe, state.uris, ()))
+        return connection.state[STATE]
 
-    def subscribe(self, context: Request, uri: str, *, wanted: bool) -> None:
-        """Notify this handshake-era session of changes of one resource from now on, or, if not `wanted`, no longer."""
-        state = self.session_of(context)
-        self.replace(state.uris, state.uris | {uri} if wanted else state.uris - {uri})
-        state.on_change()
-
-    def replace(self, uris: set[str], by: Iterable[str]) -> None:
-        """Have one subscriber, which has subscribed to these resources, subscribe to others instead."""
-        wanted = set(by)
+    def subscribe(self, uris: set[str], to: Iterable[str]) -> None:
+        """Have the subscriber of these resources, `uris`, subscribe to others instead."""
+        wanted = set(to)
         self.watched.update(wanted - uris)
-        self.unwatch(uris - wanted)
-        uris.clear()
-        uris.update(wanted)
-
-    def unwatch(self, uris: Iterable[str]) -> None:
-        """Count one subscriber less of each resource; one without any is forgotten, since clients make up URIs."""
-        for uri in uris:
+        for uri in uris - wanted:
             self.watched[uri] -= 1
             if self.watched[uri] <= 0:
-                del self.watched[uri]
+                del self.watched[uri]  # clients make up URIs
+        uris.clear()
+        uris.update(wanted)
 
     async def announce(self, *kinds: ListKind) -> None:
         """Notify all clients that the lists of these kinds changed."""
         for kind in kinds:
             await self.bus.publish(_LISTS[kind][0])
-        await self._send(_LISTS[kind][1](connection) for kind in kinds for connection in list(self.connections))
+        connections = list(self.connections)
+        await self._send(partial(_LISTS[kind][1], each) for kind in kinds for each in connections)
 
-    async def updated(self, uri: str) -> None:
-        """Notify the subscribers of a resource that it changed, at all workers."""
-        self.tell_workers(uri)
-        await self.updated_here(uri)
-
-    async def updated_here(self, uri: str) -> None:
-        """Notify those of this worker."""
+    async def updated(self, uri: str, *, here_alone: bool = False) -> None:
+        """Notify the subscribers of a resource that it changed, at all workers, or at this one."""
+        if not here_alone:
+            self.tell_workers(uri)
         await self.bus.publish(ResourceUpdated(uri))
-        subscribed = [each for each in list(self.connections) if (state := state_of(each)) and uri in state.uris]
-        await self._send(each.send_resource_updated(uri) for each in subscribed)
+        states = ((each, cast("SessionState | None", each.state.get(STATE))) for each in list(self.connections))
+        subscribed = [each for each, state in states if state and uri in state.uris]
+        await self._send(partial(each.send_resource_updated, uri) for each in subscribed)
 
     def mark(self, uri: str) -> None:
         """Notify them soon, for callers that cannot await; several marks of a resource become one notification."""
-        if self.watched[uri] <= 0:
-            return
-        self._pending.add(uri)
-        if self._notifying is None or self._notifying.done():
-            self._notifying = asyncio.get_running_loop().create_task(self._notify_pending())
 
-    async def _notify_pending(self) -> None:
-        while self._pending:
-            await self.updated(self._pending.pop())
+        async def notify() -> None:
+            while self._pending:
+                await self.updated(self._pending.pop())
 
-    async def _send(self, notifications: Iterable[Coroutine[Any, Any, None]]) -> None:
-        async def send(notification: Coroutine[Any, Any, None]) -> None:
-            with anyio.move_on_after(_SEND_SECONDS):
-                await notification
+        if self.watched[uri] > 0:
+            self._pending.add(uri)
+            if self._notifying is None or self._notifying.done():
+                self._notifying = asyncio.get_running_loop().create_task(notify())
 
-        async with anyio.create_task_group() as tasks:
-            for each in notifications:
-                tasks.start_soon(send, each)
+    async def _send(self, notifications: Iterable[Callable[[], Coroutine[Any, Any, None]]]) -> None:
+        with anyio.move_on_after(_SEND_SECONDS):
+            async with anyio.create_task_group() as tasks:
+                for each in notifications:
+                    tasks.start_soon(each)

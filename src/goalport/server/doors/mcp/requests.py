@@ -16,6 +16,7 @@ from typing import Final, get_args
 
 import anyio
 from mcp_types import LoggingLevel, RequestId
+from starlette.requests import Request
 
 from goalport.base.errors import GoalportError
 from goalport.base.events import (
@@ -37,7 +38,7 @@ from goalport.runtime.chat import ChatSession, ConversationMessage, Turn, TurnRe
 from goalport.runtime.platform.runs import Disconnect, Watch
 from goalport.runtime.process import AgentProcess, Follower, Heartbeat, Outcome, Rested, Waiting
 from goalport.server.auth import current_caller
-from goalport.server.doors.mcp.jsonrpc import disconnect_of
+from goalport.server.doors.mcp.jsonrpc import DISCONNECT
 from goalport.server.doors.mcp.notifications import connection_of, log_level_of, progress_wanted, send_log
 from goalport.server.doors.mcp.state import Context, McpState
 from goalport.server.publish.answers import answer_with_reply
@@ -80,6 +81,8 @@ class Progress:
         self._report, self._log = report, log
         self._least = _LEVELS.index(level) if level else len(_LEVELS)
         self._heartbeat_seconds = heartbeat_seconds
+        self._interval = 0.0
+        """The seconds of silence after which a heartbeat is sent."""
         self._began = self._sent_at = anyio.current_time()
         self._sent = self._base = self._done = 0.0
         """The number that was sent last, that on which a process or a tool counts, and that at its last step."""
@@ -113,20 +116,26 @@ class Progress:
 
     async def event(self, event: Event) -> None:
         """Tell what the client wants to know of an event."""
+        level: LoggingLevel = "debug"
         match event:
             case ActionStarted(action=action, planned=planned):
                 self._action, self._total = _short(action), self._base + planned
             case ActionFinished(action=action, number=number, planned=planned, status=status):
+                level = "warning" if status == "failed" else "info"
                 how = "" if status == "succeeded" else f" {status}"
                 await self._count(number, planned, f"{number}/{planned} {_short(action)}{how}")
             case ActionRetried(action=action, attempt=attempt, delay_seconds=delay):
+                level = "warning"
                 await self.say(f"{_short(action)} failed at attempt {attempt}, trying again in {delay:g} s")
             case ModelCalled(model=model, turn=1, action=action):
                 await self.say(f"{_short(action)} asks {model}")
             case ToolCalled(tool=tool, action=action):
                 await self.say(f"{_short(action)} calls {tool}")
             case ProgressUpdated(message=message):
+                level = "info"
                 await self.say(message)
+            case ProcessFinished():
+                level = "info"
             case MessageDelta(thinking=False, text=text) if self.tells_text:
                 self._write(self._text + text)
             case MessageSent(text=text) if self.tells_text:
@@ -134,7 +143,6 @@ class Progress:
                 self._sent_text = self._text
             case _:
                 pass
-        level = _level_of(event)
         if _LEVELS.index(level) >= self._least and (words := in_words(event)):
             await self._log(level, first_line(words))
 
@@ -144,17 +152,12 @@ class Progress:
 
         `doing` says what is done, if that is not an action of a process.
         """
-        interval = _EARLY * self._heartbeat_seconds
         if self._report is None:
             yield
             return
-        self._doing = doing
-
-        def start() -> None:
-            self._task = self._task or asyncio.create_task(self._beat(interval))
-
+        self._doing, self._interval = doing, _EARLY * self._heartbeat_seconds
         # Most calls end before the first heartbeat is due, and need no task.
-        timer = asyncio.get_running_loop().call_at(self._sent_at + interval, start)
+        timer = asyncio.get_running_loop().call_at(self._sent_at + self._interval, self._begin_beating)
         try:
             yield
         finally:
@@ -163,9 +166,12 @@ class Progress:
                 self._task.cancel()
                 self._task = None
 
-    async def _beat(self, interval: float) -> None:
+    def _begin_beating(self) -> None:
+        self._task = self._task or asyncio.create_task(self._beat())
+
+    async def _beat(self) -> None:
         while True:
-            with anyio.CancelScope(deadline=self._sent_at + interval):
+            with anyio.CancelScope(deadline=self._sent_at + self._interval):
                 await self._more_text.wait()
             if self._more_text.is_set():
                 self._more_text.clear()
@@ -174,7 +180,7 @@ class Progress:
                     self._told_text = text
                     await self.say(text, whole=True)
                     await asyncio.sleep(_GAP)
-            elif (now := anyio.current_time()) >= self._sent_at + interval:
+            elif (now := anyio.current_time()) >= self._sent_at + self._interval:
                 doing = self._doing or (f"still at {self._action}" if self._action else "still planning")
                 await self.say(f"{doing} after {now - self._began:.0f} s")
 
@@ -182,7 +188,7 @@ class Progress:
         self._text = text if len(text) <= _MOST_SHOWN else f"…{text[1 - _MOST_SHOWN :]}"
         self._more_text.set()
         if self._report is not None:
-            self._task = self._task or asyncio.create_task(self._beat(_EARLY * self._heartbeat_seconds))
+            self._begin_beating()
 
     async def say(self, message: str, *, whole: bool = False) -> None:
         """Tell a message between two steps, of which, unless `whole`, the first line."""
@@ -206,16 +212,6 @@ def _short(action: str) -> str:
     return action.rpartition(".")[2]
 
 
-def _level_of(event: Event) -> LoggingLevel:
-    match event:
-        case ActionRetried() | ActionFinished(status="failed"):
-            return "warning"
-        case ProgressUpdated() | ActionFinished() | ProcessFinished():
-            return "info"
-        case _:
-            return "debug"
-
-
 @dataclass(frozen=True, slots=True)
 class CallContext:
     """The server and the request of one call."""
@@ -234,13 +230,14 @@ class CallContext:
     @classmethod
     def of(cls, context: Context) -> "CallContext":
         """What the SDK's context says."""
-        state, session_id = context.lifespan_context, connection_of(context).session_id
+        state, session_id, request = context.lifespan_context, connection_of(context).session_id, context.request
         report = context.session.report_progress if progress_wanted(context) else None
         level, progress = log_level_of(context), None
         if report is not None or level is not None:
             progress = Progress(report, partial(send_log, context), level, state.settings.heartbeat_seconds)
         session = None if session_id is None else session_id.encode()
-        return cls(state, disconnect_of(context), session, context.request_id, progress, context)
+        disconnect = request.scope.get(DISCONNECT) if isinstance(request, Request) else None
+        return cls(state, disconnect, session, context.request_id, progress, context)
 
     @contextmanager
     def waiting(self, doing: str) -> Generator[None]:
@@ -248,20 +245,19 @@ class CallContext:
 
         It ends when the client of the call disconnects.
         """
-        with ended_by(self.disconnect):
+        with self.until_disconnect():
             if self.progress is None:
                 yield
                 return
             with self.progress.beating(doing), call_hooks(progress=self.progress.report):
                 yield
 
-
-def ended_by(disconnect: Disconnect | None) -> anyio.CancelScope:
-    """A cancel scope for a handler; it is cancelled when the client of its request disconnects."""
-    scope = anyio.CancelScope()
-    if disconnect is not None:
-        disconnect.then(scope.cancel)
-    return scope
+    def until_disconnect(self) -> anyio.CancelScope:
+        """A cancel scope for a handler; it is cancelled when the client of its request disconnects."""
+        scope = anyio.CancelScope()
+        if self.disconnect is not None:
+            self.disconnect.then(scope.cancel)
+        return scope
 
 
 class Observer:
@@ -309,57 +305,59 @@ class Observer:
 
     async def outcome(self, patience: float | None) -> Outcome | None:
         """The outcome of the process, or of the turn; None if it still runs after `patience` seconds."""
+        wait = self._of_process if self._session is None else self._of_turn
         if self._run is None:
-            return await self._observed(patience)
+            return await wait(patience)
         context, watch = self.context, Watch(self._run)
         if context.disconnect is not None:
             context.disconnect.then(watch.leave)
         with watch, context.state.cancellations.reachable(context.session, context.request_id, watch):
-            return await self._observed(patience)
+            return await wait(patience)
 
-    async def _observed(self, patience: float | None) -> Outcome | None:
+    async def _of_process(self, patience: float | None) -> Outcome | None:
         progress, process = self.context.progress, self.process
-        if self._session is not None:
-            turn = self._turn = self._turn or await self._session.last_turn()
-            if turn is None:
-                return process.outcome
-            if process.outcome is not None and not process.active:
-                patience = None  # the turn is over
-            with nullcontext() if patience is None else anyio.move_on_after(patience):
-                if progress is not None:
-                    progress.tells_text = True
-                    await progress.begin()
-                    # Why it was not followed to its end is raised by its `result`.
-                    with suppress(GoalportError), progress.beating():
-                        async with aclosing(turn.events()) as events:
-                            async for event in events:
-                                await progress.event(event)
-                self.result, self._turn = await turn.result(), None
-                self._said.update((each.id, each) for each in self.result.messages)
-                return self.result.outcome
-            return None
         with nullcontext() if patience is None else anyio.move_on_after(patience):
-            return await (process.wait() if progress is None else self._followed(progress))
+            if progress is None:
+                return await process.wait()
+            follower = Follower(_MOST_EVENTS)
+            unsubscribe = process.subscribe(follower)
+            try:
+                with progress.beating():
+                    await progress.begin(f"process {process.id} begins")
+                    async with aclosing(follower.follow(process)) as items:
+                        async for each in items:
+                            match each:
+                                case Rested(outcome):
+                                    return outcome
+                                case Heartbeat():
+                                    pass  # `beating` sends them, after silence alone
+                                case event:
+                                    await progress.event(event)
+            finally:
+                unsubscribe()
         return process.outcome
 
-    async def _followed(self, progress: Progress) -> Outcome | None:
-        follower = Follower(_MOST_EVENTS)
-        unsubscribe = self.process.subscribe(follower)
-        try:
-            with progress.beating():
-                await progress.begin(f"process {self.process.id} begins")
-                async with aclosing(follower.follow(self.process)) as items:
-                    async for each in items:
-                        match each:
-                            case Rested(outcome):
-                                return outcome
-                            case Heartbeat():
-                                continue  # `beating` sends them, after silence alone
-                            case event:
-                                await progress.event(event)
-        finally:
-            unsubscribe()
-        raise AssertionError("a process that is followed rests at last")
+    async def _of_turn(self, patience: float | None) -> Outcome | None:
+        progress, process, session = self.context.progress, self.process, self._session
+        assert session is not None
+        turn = self._turn = self._turn or await session.last_turn()
+        if turn is None:
+            return process.outcome
+        if process.outcome is not None and not process.active:
+            patience = None  # the turn is over
+        with nullcontext() if patience is None else anyio.move_on_after(patience):
+            if progress is not None:
+                progress.tells_text = True
+                await progress.begin()
+                # Why it was not followed to its end is raised by its `result`.
+                with suppress(GoalportError), progress.beating():
+                    async with aclosing(turn.events()) as events:
+                        async for event in events:
+                            await progress.event(event)
+            self.result, self._turn = await turn.result(), None
+            self._said.update((each.id, each) for each in self.result.messages)
+            return self.result.outcome
+        return None
 
     async def answer(self, outcome: Outcome | None) -> WrittenResult:
         """The answer to the request: the result, the reply, or the handle if the process still runs or waits.

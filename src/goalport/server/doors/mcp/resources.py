@@ -11,12 +11,12 @@ import logging
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeVar, cast
 
 import anyio
 import mcp_types as types
-from mcp.server.context import HandlerResult, ServerRequestContext
+from mcp.server.context import HandlerResult
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY, ListenHandler
 from mcp.shared.exceptions import MCPError
@@ -24,7 +24,6 @@ from mcp.shared.exceptions import MCPError
 from goalport.base.errors import BadInput, GoalportError, HandedOver, UnknownName
 from goalport.base.events import Event
 from goalport.base.secrecy import hide_known
-from goalport.runtime.process import AgentProcess
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.notifications import Notifications
 from goalport.server.doors.mcp.state import Context, HandlerFailed, McpState, scopes_of_resource
@@ -139,21 +138,6 @@ async def list_resources(context: Context, params: types.PaginatedRequestParams 
     return types.ListResourcesResult(resources=[*found, *provided], next_cursor=cursor)
 
 
-async def complete_provided(
-    state: McpState, template: str, variable: str, typed: str, given: Mapping[str, str]
-) -> Sequence[str]:
-    """The values that a provider knows for a variable of its template; none for a template of no provider."""
-    for namespace, provider in state.publication.providers.items():
-        if template.startswith(namespace):
-            try:
-                completing = provider.complete(variable, typed, given, current_caller())
-                return await state.answer_of(f"The completion of {namespace}", completing)
-            except (GoalportError, HandlerFailed) as error:
-                _log.warning("Nothing can be completed at %s: %s", namespace, error)
-                break
-    return []
-
-
 async def read_resource(context: Context, params: types.ReadResourceRequestParams) -> HandlerResult:
     """The contents at a URI. Raises `MCPError` (-32602) if there is no such resource for this caller."""
     state, uri = context.lifespan_context, str(params.uri)
@@ -237,42 +221,20 @@ async def subscribe(context: Context, params: types.SubscribeRequestParams) -> t
     state, uri = context.lifespan_context, str(params.uri)
     if not await _may_watch(state, uri):
         raise _not_found(uri)
-    state.notifications.subscribe(context, uri, wanted=True)
+    session = state.notifications.session_of(context)
+    state.notifications.subscribe(session.uris, session.uris | {uri})
+    session.on_change()
     await _watch(state, uri)
     return types.EmptyResult()
 
 
 async def unsubscribe(context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
     """No longer notify this client when the resource changes."""
-    context.lifespan_context.notifications.subscribe(context, str(params.uri), wanted=False)
+    notifications = context.lifespan_context.notifications
+    session = notifications.session_of(context)
+    notifications.subscribe(session.uris, session.uris - {str(params.uri)})
+    session.on_change()
     return types.EmptyResult()
-
-
-class SubscriptionStreams:
-    """`subscriptions/listen`: the SDK's streams, limited to the resources and tasks that the caller may watch."""
-
-    def __init__(self, notifications: Notifications) -> None:
-        self._notifications = notifications
-        self._handler = ListenHandler(notifications.bus)
-
-    async def __call__(
-        self, context: ServerRequestContext[Any, Any], params: types.SubscriptionsListenRequestParams
-    ) -> types.SubscriptionsListenResult:
-        state: McpState = context.lifespan_context
-        wanted = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
-        uris = [uri for uri in wanted if await _may_watch(state, uri)]
-        allowed = params.notifications.model_copy(update={"resource_subscriptions": uris})
-        self._notifications.watched.update(uris)
-        for uri in uris:
-            await _watch(state, uri)
-        try:
-            return await _listen(self._handler, context, params.model_copy(update={"notifications": allowed}))
-        finally:
-            self._notifications.unwatch(uris)
-
-    def close(self) -> None:
-        """Close all streams with their final response."""
-        self._handler.close()
 
 
 async def _may_watch(state: McpState, uri: str) -> bool:
@@ -290,22 +252,24 @@ async def _watch(state: McpState, uri: str) -> None:
     own = read_uri(uri)
     process = await state.process(own.process) if own is not None and own.process else None
     if process is not None and not process.over:
-        _ProcessListener(state.notifications, uri, process)
+        listener = _ProcessListener(state.notifications, uri)
+        listener.unsubscribe = process.subscribe(listener)
 
 
+@dataclass(slots=True)
 class _ProcessListener:
     """Marks the resource of a process as changed at each event, until it has no subscribers."""
 
-    def __init__(self, notifications: Notifications, uri: str, process: AgentProcess) -> None:
-        self._notifications, self._uri = notifications, uri
-        self._unsubscribe = process.subscribe(self)
+    notifications: Notifications
+    uri: str
+    unsubscribe: Callable[[], None] = lambda: None
 
     def on_event(self, event: Event, /) -> None:
         """Mark the resource as changed."""
-        if self._notifications.watched[self._uri] <= 0:
-            self._unsubscribe()
+        if self.notifications.watched[self.uri] <= 0:
+            self.unsubscribe()
         else:
-            self._notifications.mark(self._uri)
+            self.notifications.mark(self.uri)
 
 
 _TASKS: Final = "taskIds"
@@ -316,45 +280,70 @@ class _TaskNotification(types.Notification[Wire, Literal["notifications/tasks"]]
     params: Wire
 
 
-async def _listen(
-    handler: ListenHandler, context: Context, params: types.SubscriptionsListenRequestParams
-) -> types.SubscriptionsListenResult:
-    """Serve one stream with the SDK's handler, and tell on it of the tasks that the client names.
+class SubscriptionStreams:
+    """`subscriptions/listen`: the SDK's streams, limited to the resources and tasks that the caller may watch."""
 
-    Raises `MCPError` for a client that names tasks and does not declare the extension.
-    """
-    if _TASKS not in (params.notifications.model_extra or {}):
-        return await handler(context, params)
-    refuse_without_tasks(context)
-    named = cast("object", (params.notifications.model_extra or {})[_TASKS])
-    if not isinstance(named, list) or not all(isinstance(each, str) for each in cast("list[object]", named)):
-        raise MCPError(types.INVALID_PARAMS, f"Expected a list of task ids as {_TASKS}.")
-    found = [await task_of(context, each) for each in dict.fromkeys(cast("list[str]", named))]
-    # Unknown ones, and those of other callers, are left out.
-    stream = _Stream(context, [each for each in found if each is not None])
-    session = cast("ServerSession", stream)  # the handler sends notifications by it, and does nothing else
-    refusal: MCPError | None = None
-    result = types.SubscriptionsListenResult()
-    async with anyio.create_task_group() as tasks:
-        for each in stream.tasks:
-            tasks.start_soon(stream.follow, each)
+    def __init__(self, notifications: Notifications) -> None:
+        self._notifications = notifications
+        self._handler = ListenHandler(notifications.bus)
+        self.close = self._handler.close
+        """Closes all streams with their final response."""
+
+    async def __call__(
+        self, context: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Serve one stream, and tell on it of the tasks that the client names.
+
+        Raises `MCPError` for a client that names tasks and does not declare the extension.
+        """
+        state, wanted = context.lifespan_context, params.notifications
+        uris = [uri for uri in map(str, wanted.resource_subscriptions or ()) if await _may_watch(state, uri)]
+        allowed = wanted.model_copy(update={"resource_subscriptions": uris})
+        limited = params.model_copy(update={"notifications": allowed})
+        watched = set[str]()
+        self._notifications.subscribe(watched, uris)
         try:
-            result = await handler(replace(context, session=session), params)
-        except MCPError as error:
-            refusal = error
-        tasks.cancel_scope.cancel()
-    if refusal is not None:
-        raise refusal
-    return result
+            for uri in watched:
+                await _watch(state, uri)
+            if _TASKS not in (wanted.model_extra or {}):
+                return await self._handler(context, limited)
+            return await self._with_tasks(context, limited)
+        finally:
+            self._notifications.subscribe(watched, ())
+
+    async def _with_tasks(
+        self, context: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        refuse_without_tasks(context)
+        named = cast("object", (params.notifications.model_extra or {})[_TASKS])
+        if not isinstance(named, list) or not all(isinstance(each, str) for each in cast("list[object]", named)):
+            raise MCPError(types.INVALID_PARAMS, f"Expected a list of task ids as {_TASKS}.")
+        found = [await task_of(context, each) for each in dict.fromkeys(cast("list[str]", named))]
+        # Unknown ones, and those of other callers, are left out.
+        stream = _Stream(context, [each for each in found if each is not None])
+        session = cast("ServerSession", stream)  # the handler sends notifications by it, and does nothing else
+        refusal: MCPError | None = None
+        result = types.SubscriptionsListenResult()
+        async with anyio.create_task_group() as tasks:
+            for each in stream.tasks:
+                tasks.start_soon(stream.follow, each)
+            try:
+                result = await self._handler(replace(context, session=session), params)
+            except MCPError as error:
+                refusal = error
+            tasks.cancel_scope.cancel()
+        if refusal is not None:
+            raise refusal
+        return result
 
 
+@dataclass(slots=True)
 class _Stream:
     """The session of one stream: it adds the tasks to the acknowledgement, and tells of them after that."""
 
-    def __init__(self, context: Context, tasks: Sequence[Task]) -> None:
-        self.tasks = tasks
-        self._context = context
-        self._acknowledged = anyio.Event()
+    context: Context
+    tasks: Sequence[Task]
+    acknowledged: anyio.Event = field(default_factory=anyio.Event)
 
     async def send_notification(
         self, notification: types.ServerNotification, related_request_id: types.RequestId | None = None
@@ -364,25 +353,25 @@ class _Stream:
             kinds = notification.params.notifications.model_dump(by_alias=True, exclude_none=True)
             told = types.SubscriptionFilter.model_validate({**kinds, _TASKS: [each.id for each in self.tasks]})
             notification.params.notifications = told
-        await self._context.session.send_notification(notification, related_request_id)
-        self._acknowledged.set()
+        await self.context.session.send_notification(notification, related_request_id)
+        self.acknowledged.set()
 
     async def follow(self, task: Task) -> None:
         """Tell the state of a task, and each other one, until the task has ended.
 
         It is read again as often as a client would poll, since another server may take the answers.
         """
-        await self._acknowledged.wait()
+        await self.acknowledged.wait()
         told: Mapping[str, Any] = {}
         while told.get("status") not in ENDED:
             try:
-                state = await state_of(self._context, task)
+                state = await state_of(self.context, task)
             except MCPError:  # The store does not answer just now.
                 state = told
             if state != told:
-                params = {"_meta": {SUBSCRIPTION_ID_META_KEY: self._context.request_id}, **state}
+                params = {"_meta": {SUBSCRIPTION_ID_META_KEY: self.context.request_id}, **state}
                 notification = cast("types.ServerNotification", _TaskNotification(params=params))
-                await self._context.session.send_notification(notification, self._context.request_id)
+                await self.context.session.send_notification(notification, self.context.request_id)
             told = state
             try:
                 with anyio.move_on_after(POLL_MS / 1_000):

@@ -4,6 +4,7 @@ It connects methods with handlers and declares the capabilities; lists, prompts 
 `calls` answers tool calls, `resources` what concerns them; the transports are above.
 """
 
+import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol, runtime_checkable
@@ -19,24 +20,19 @@ from opentelemetry import trace
 from opentelemetry.trace import ProxyTracerProvider
 
 from goalport import __version__
-from goalport.base.errors import BadInput, UnknownName
+from goalport.base.errors import BadInput, GoalportError, UnknownName
 from goalport.base.handshake import INSTRUCTIONS, SKILLS
+from goalport.server.auth import current_caller
 from goalport.server.doors.mcp import calls, resources
 from goalport.server.doors.mcp.notifications import without_deprecations
 from goalport.server.doors.mcp.requests import CallContext
-from goalport.server.doors.mcp.resources import (
-    complete_provided,
-    cursor_of,
-    list_resources,
-    page_across,
-    page_of,
-    place_of,
-)
-from goalport.server.doors.mcp.state import Context, McpState, ScopeCheck
+from goalport.server.doors.mcp.resources import cursor_of, list_resources, page_across, page_of, place_of
+from goalport.server.doors.mcp.state import Context, HandlerFailed, McpState, check_scopes
 from goalport.server.doors.mcp.tasks import add_tasks
 from goalport.server.publish.goal_tools import GoalPrompt
 from goalport.server.publish.output import WrittenResult
 
+_log = logging.getLogger(__name__)
 _LISTS: Final = CacheHint(ttl_ms=5_000, scope="private")
 _CONTENTS: Final = CacheHint(ttl_ms=0, scope="private")
 _HINTS: Final[Mapping[CacheableMethod, CacheHint]] = {
@@ -108,7 +104,7 @@ def make_server(state: McpState) -> tuple[GoalServer, resources.SubscriptionStre
     if not server.is_traced:
         server.middleware.clear()
     if state.access.challenges is not None:
-        server.middleware.append(ScopeCheck())
+        server.middleware.append(check_scopes)
     security = RequestStateSecurity(keys=state.keys, ttl=state.settings.state_ttl_seconds)
     server.middleware.append(RequestStateBoundary(security, default_audience=state.settings.name))
     return server, streams
@@ -162,26 +158,31 @@ async def _set_level(context: Context, params: types.SetLevelRequestParams) -> t
 
 async def _complete(context: Context, params: types.CompleteRequestParams) -> HandlerResult:
     """The values that begin with the typed text. Raises `MCPError` (-32602) for an unknown prompt or template."""
-    values = await _values(context.lifespan_context, params)
-    completion = types.Completion(values=list(values[:_MOST]), total=len(values), has_more=len(values) > _MOST)
-    return types.CompleteResult(completion=completion)
-
-
-async def _values(state: McpState, params: types.CompleteRequestParams) -> Sequence[str]:
-    reference, argument, typed = params.ref, params.argument.name, params.argument.value
+    state, reference = context.lifespan_context, params.ref
+    publication, argument, typed = state.publication, params.argument.name, params.argument.value
+    values: Sequence[str] = ()
     if isinstance(reference, types.PromptReference):
-        published = state.publication.prompts.get(reference.name)
+        published = publication.prompts.get(reference.name)
         if published is None:
             raise MCPError(types.INVALID_PARAMS, f"There is no prompt {reference.name[:100]!r}.")
-        values = published.options(argument) if isinstance(published, GoalPrompt) else []
-    elif reference.uri not in {template.uri_template for template in state.publication.template_list}:
+        values = published.options(argument) if isinstance(published, GoalPrompt) else ()
+    elif reference.uri not in {template.uri_template for template in publication.template_list}:
         raise MCPError(types.INVALID_PARAMS, f"There is no resource template {reference.uri[:100]!r}.")
     elif reference.uri == "goalport://agents/{name}" and argument == "name":
-        values = [each.name for each in state.platform.agents if state.publication.shows_agent(each)]
-    else:
-        given = (params.context.arguments if params.context is not None else None) or {}
-        return await complete_provided(state, reference.uri, argument, typed, given)
-    return [each for each in values if each.casefold().startswith(typed.casefold())]
+        values = [each.name for each in state.platform.agents if publication.shows_agent(each)]
+    provided = "" if isinstance(reference, types.PromptReference) else reference.uri
+    values = [each for each in values if each.casefold().startswith(typed.casefold())]
+    for namespace, provider in publication.providers.items():
+        if provided.startswith(namespace):
+            given = (params.context.arguments if params.context is not None else None) or {}
+            try:
+                completing = provider.complete(argument, typed, given, current_caller())
+                values = await state.answer_of(f"The completion of {namespace}", completing)
+            except (GoalportError, HandlerFailed) as error:
+                _log.warning("Nothing can be completed at %s: %s", namespace, error)
+            break
+    completion = types.Completion(values=list(values[:_MOST]), total=len(values), has_more=len(values) > _MOST)
+    return types.CompleteResult(completion=completion)
 
 
 _KIND: Final = "skills"
@@ -211,12 +212,12 @@ async def _list_skills(context: Context, params: types.PaginatedRequestParams) -
     """Answer `skills/list`. Raises `MCPError` (-32602) for an invalid cursor."""
     state = context.lifespan_context
     place = place_of(params, [_KIND])
-
-    async def entries(provider: SkillProvider, limit: int, after: str) -> tuple[Sequence[Mapping[str, Any]], str]:
-        return await provider.skill_entries(limit=limit, after=after)
-
-    begin = "" if place is None else place[1]
-    listing = page_across(_providers(state), begin, state.settings.page_size, entries)
+    listing = page_across(
+        _providers(state),
+        "" if place is None else place[1],
+        state.settings.page_size,
+        lambda provider, limit, after: provider.skill_entries(limit=limit, after=after),
+    )
     skills, after = await state.answer_of("skills/list", listing)
     more = {"nextCursor": cursor_of(_KIND, after)} if after else {}
     return {**_FRESH, "skills": skills, **more}

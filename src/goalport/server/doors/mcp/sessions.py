@@ -23,7 +23,7 @@ import anyio
 from mcp.server.connection import Connection
 from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
 from mcp.server.runner import serve_connection
-from mcp.server.streamable_http import GET_STREAM_KEY, REQUEST_CANCELLED, StreamableHTTPServerTransport
+from mcp.server.streamable_http import REQUEST_CANCELLED, StreamableHTTPServerTransport
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import NoBackChannelError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
@@ -42,10 +42,9 @@ from goalport.server.doors.mcp.jsonrpc import (
     header,
     message_of,
     refusal,
-    replayed,
     takes_json,
 )
-from goalport.server.doors.mcp.notifications import SessionState, keep_state, number_requests_apart
+from goalport.server.doors.mcp.notifications import STATE, SessionState, number_requests_apart
 from goalport.server.doors.mcp.server import GoalServer
 from goalport.server.doors.mcp.state import McpState
 
@@ -142,7 +141,7 @@ class OpenCall:
 
     async def take(self, message: Mapping[str, Any]) -> None:
         """Take a cancellation."""
-        if message.get("method") == "notifications/cancelled":
+        if message.get("method") == _CANCELLED:
             self.scope.cancel()
 
     async def terminate(self) -> None:
@@ -169,17 +168,6 @@ class Session:
         """Whether its client can ask a person."""
         return self.params is not None and self.params.capabilities.elicitation is not None
 
-    def refusal(self, message: object) -> JSONRPCError | None:
-        """The refusal of a request whose id an open request has."""
-        match message:
-            case {"id": str() | int() as identity, "method": str()} if (
-                str(identity) in self.requests or identity == GET_STREAM_KEY
-            ):
-                reason = f"The id {identity!r} is in use. Give each request of a session an id of its own."
-                return refusal(identity, reason)
-            case _:
-                return None
-
     @property
     def opens(self) -> "list[OpenCall | Exchange]":
         """What is open of it here: its requests, and its stream."""
@@ -188,14 +176,13 @@ class Session:
     @contextmanager
     def opened(self, request_id: RequestId | None, request: "OpenCall | Exchange") -> Generator[None]:
         """The time in which a request is open; a notification, which has no id, is never."""
-        if request_id is None:
-            yield
-            return
-        self.requests[str(request_id)] = request
+        if request_id is not None:
+            self.requests[str(request_id)] = request
         try:
             yield
         finally:
-            del self.requests[str(request_id)]
+            if request_id is not None:
+                del self.requests[str(request_id)]
 
     async def take(self, message: Mapping[str, Any]) -> bool:
         """Pass on a message to the requests that it may concern; False if none of them is here."""
@@ -236,7 +223,7 @@ class Sessions:
 
     async def answer(self, session: Session, scope: Scope, receive: Receive, send: Send, *, as_json: bool) -> None:
         """Answer a request of a session; `as_json`: not as an event stream."""
-        message = cast("Mapping[str, Any]", message_of(scope) or {})
+        message, headers = message_of(scope), {SESSION_ID.decode(): session.ticket.decode()}
         exchange = Exchange(self._server, self._state, session.ticket, session, as_json=as_json)
         match scope["method"]:
             case "GET" if session.stream is not None:
@@ -248,13 +235,13 @@ class Sessions:
                 finally:
                     session.stream = None
             case "DELETE":
-                self._tell(session, {"ended": True})
+                self._tell(session, ended=True)
                 await self._end(session)
-                await _empty(session, HTTPStatus.OK)(scope, receive, send)
+                await Response(headers=headers, media_type="application/json")(scope, receive, send)
             # An answer, a cancellation, or progress of an answer: it concerns other requests of the session.
             case "POST" if message.get("method", _CANCELLED) in {_CANCELLED, _PROGRESS} and takes_json(scope):
                 is_here = await session.take(message)
-                self._tell(session, {"message": message})
+                self._tell(session, message=message)
                 match message:  # other servers may have these requests
                     case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as request_id}}:
                         if not is_here:
@@ -264,7 +251,8 @@ class Sessions:
                     case _:
                         pass
                 # Afterwards, so that what the client sends next does not overtake it.
-                await _empty(session, HTTPStatus.ACCEPTED)(scope, receive, send)
+                accepted = Response(status_code=HTTPStatus.ACCEPTED, headers=headers, media_type="application/json")
+                await accepted(scope, receive, send)
             case _:
                 with session.opened(message.get("id"), exchange):
                     await exchange.serve(scope, receive, send)
@@ -275,9 +263,9 @@ class Sessions:
             answer = error_response(refusal(None, "Session not found"), HTTPStatus.NOT_FOUND)
             await answer(scope, receive, send)
             return
-        message = cast("Mapping[str, Any]", message_of(scope) or {})
-        opens = message.get("method") == "initialize"
-        ticket = self._tickets.issue(message.get("params"), current_principal()) if opens else None
+        message, ticket = message_of(scope), None
+        if message.get("method") == "initialize":
+            ticket = self._tickets.issue(message.get("params"), current_principal())
         exchange = Exchange(self._server, self._state, ticket or token_hex(16).encode(), None)
         await exchange.serve(scope, receive, send)
 
@@ -292,14 +280,15 @@ class Sessions:
         else:
             state = self._session(ticket).state
             state.log_level = told["level"]
-            self._state.notifications.replace(state.uris, told["uris"])
+            self._state.notifications.subscribe(state.uris, told["uris"])
 
     def _session(self, ticket: bytes) -> Session:
         """The session of a ticket, which is used now. For its room, the one that was used longest ago is forgotten."""
         session = self._known.pop(ticket, None)
         if session is None:
-            session = Session(ticket)
-            session.state.on_change = partial(self._tell_state, session)
+            session = new = Session(ticket)
+            state = session.state
+            state.on_change = lambda: self._tell(new, level=state.log_level, uris=[*state.uris])
             if len(self._known) >= self._most:
                 resting = next((each for each in self._known.values() if not each.opens), None)
                 if resting is not None:
@@ -307,15 +296,12 @@ class Sessions:
         self._known[ticket] = session
         return session
 
-    def _tell(self, session: Session, told: Mapping[str, Any]) -> None:
+    def _tell(self, session: Session, **told: object) -> None:
         self.tell_workers({"session": session.ticket.decode(), **told})
-
-    def _tell_state(self, session: Session) -> None:
-        self._tell(session, {"level": session.state.log_level, "uris": [*session.state.uris]})
 
     def _forget(self, session: Session) -> None:
         self._known.pop(session.ticket, None)
-        self._state.notifications.replace(session.state.uris, ())
+        self._state.notifications.subscribe(session.state.uris, ())
 
     async def _end(self, session: Session) -> None:
         """End a session as its client wants, and refuse its ticket from now on."""
@@ -341,7 +327,6 @@ class Exchange:
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request."""
-        request_id = cast("Mapping[str, Any]", message_of(scope) or {}).get("id")
 
         async def answer(message: Message) -> None:
             if not (self._terminated and self._as_json):
@@ -360,7 +345,7 @@ class Exchange:
                     await self.transport.terminate()
         if self._terminated and self._as_json:
             # The SDK gives no id, with the status 500, and clients cannot tell which of their calls has ended.
-            ended = refusal(request_id, _TERMINATED, INTERNAL_ERROR)
+            ended = refusal(message_of(scope).get("id"), _TERMINATED, INTERNAL_ERROR)
             await error_response(ended, HTTPStatus.OK, self._ticket)(scope, receive, send)
 
     def _connection(self, dispatcher: JSONRPCDispatcher[TransportContext], *, is_stream: bool) -> Connection:
@@ -372,7 +357,7 @@ class Exchange:
         connection = Connection.for_loop(outbound, session_id=self._ticket.decode())
         connection.client_params, connection.protocol_version = session.params, session.params.protocol_version
         connection.initialized.set()
-        keep_state(connection, session.state)
+        connection.state[STATE] = session.state
         if is_stream:
             self._state.notifications.connections.add(connection)
         return connection
@@ -380,8 +365,8 @@ class Exchange:
     async def take(self, message: Mapping[str, Any]) -> None:
         """Take its cancellation, or the answer to what it has asked the client; others are ignored."""
 
-        async def nothing_more() -> Message:
-            raise AssertionError("the body is whole")
+        async def receive() -> Message:
+            return {"type": "http.request", "body": json.dumps(message).encode()}
 
         async def ignore(_: Message) -> None:
             """Send nothing."""
@@ -389,8 +374,7 @@ class Exchange:
         headers = [(b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream")]
         scope: Scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b""}
         scope["headers"] = [*headers, (SESSION_ID, self._ticket)]
-        body: Message = {"type": "http.request", "body": json.dumps(message).encode()}
-        await self.transport.handle_request(scope, replayed(body, nothing_more), ignore)
+        await self.transport.handle_request(scope, receive, ignore)
 
     async def terminate(self) -> None:
         """End it, as the client has ended the session."""
@@ -415,9 +399,3 @@ class _StreamOf:
     async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
         if dispatcher := self.session.stream and self.session.stream.dispatcher:
             await dispatcher.notify(method, params, opts)
-
-
-def _empty(session: Session, status: HTTPStatus) -> Response:
-    return Response(
-        status_code=status, headers={SESSION_ID.decode(): session.ticket.decode()}, media_type="application/json"
-    )

@@ -4,7 +4,7 @@ Handlers get it as the SDK's lifespan context; `calls`, `resources` and `server`
 of the room catches every exception: a bug in a handler becomes an error for the caller and a traceback in the log.
 
 Scopes are checked twice by the same rule. Over HTTP, `guarded` looks at the message before the SDK does, and refuses
-with status 403 and a challenge, by which clients ask for more rights (step-up). `ScopeCheck` checks the requests of
+with status 403 and a challenge, by which clients ask for more rights (step-up). `check_scopes` checks the requests of
 every transport: it refuses where there is no HTTP, and where the setting `auth.step_up` is "tool-error".
 """
 
@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar, cast
 import anyio
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, CallToolRequestParams
+from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from goalport.base.errors import BadInput, HandedOver, StoreError, ToolError, UnknownName, Unreadable
@@ -75,16 +75,17 @@ class McpState:
         self.asking_calls: dict[str, object] = {}
         """Calls of upstream tools whose clients have been asked and have to repeat their calls, by their states."""
         publisher.subscribe(self.notifications.announce)
-        self.platform.conversations.on_change.append(self._mark_conversation)
+
+        def mark(conversation_id: str) -> None:
+            for uri in conversation_uris(conversation_id):
+                self.notifications.mark(uri)
+
+        self.platform.conversations.on_change.append(mark)
 
     @property
     def publication(self) -> Publication:
         """What the caller of the current request may list and use of the current publication."""
         return self.access.publication
-
-    def _mark_conversation(self, conversation_id: str) -> None:
-        for uri in conversation_uris(conversation_id):
-            self.notifications.mark(uri)
 
     async def process(self, process_id: str) -> AgentProcess | None:
         """A process that the current caller may follow; None if there is none, or, without a difference, another's.
@@ -113,15 +114,6 @@ class McpState:
         self.publisher.audit_trail.ended(current_caller(), process.id)
         with anyio.move_on_after(_END_SECONDS):
             await process.rest()
-
-    async def kill_unreadable(self, process_id: str) -> bool:
-        """End a process of the caller that today's classes cannot read; False if there is none. Raises `StoreError`."""
-        record = await self.platform.store.find(process_id)
-        if record is None or record.final or not current_caller().may_follow(record.caller):
-            return False
-        await self.platform.processes.kill_unreadable(process_id, CANCELLED_BY_CALLER)
-        self.publisher.audit_trail.ended(current_caller(), process_id)
-        return True
 
     @property
     def site(self) -> DirectCalls:
@@ -235,26 +227,32 @@ _OF_PROCESS: Final = frozenset({ANSWER, CANCEL})
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
-async def needed_scopes(state: McpState, method: str, params: Mapping[str, Any]) -> Scopes:
-    """The scopes that a request needs, all of them. Parameters that are missing or of a wrong type are not checked."""
-    scopes = state.publisher.publication.scopes
+async def scopes_lacked(state: McpState, method: str, params: Mapping[str, Any] | None) -> Scopes | None:
+    """The scopes that a request needs, if its caller does not have them all; else None.
+
+    Parameters that are missing or of a wrong type are not checked.
+    """
+    whole, params = state.publisher.publication, params or _NOTHING
+    needed = whole.scopes.rules.read
     match method, params:
-        case "tools/call", {"name": str() as name, **rest}:
-            if name in _OF_PROCESS and isinstance(state.publisher.publication.tools.get(name), Companion):
-                return await _of_process(state, rest.get("arguments"), "processId")
-            return scopes.tools.get(name, scopes.rules.read)
+        case "tools/call", {"name": str() as name}:
+            if name not in _OF_PROCESS or not isinstance(whole.tools.get(name), Companion):
+                needed = whole.scopes.tools.get(name, needed)
+            elif isinstance(arguments := params.get("arguments"), dict):
+                needed = await _of_process(state, cast("dict[str, object]", arguments).get("processId"))
         case "prompts/get", {"name": str() as name}:
-            return scopes.prompts.get(name, scopes.rules.read)
+            needed = whole.scopes.prompts.get(name, needed)
         case (("resources/read" | "resources/subscribe" | "skills/get"), {"uri": str() as uri}):
-            return scopes_of_resource(state, uri)
+            needed = scopes_of_resource(state, uri)
         case "completion/complete", {"ref": {"type": "ref/prompt", "name": str() as name}}:
-            return scopes.prompts.get(name, scopes.rules.read)
+            needed = whole.scopes.prompts.get(name, needed)
         case "completion/complete", {"ref": {"uri": str() as uri}}:
-            return scopes.templates.get(uri, scopes.rules.read)
+            needed = whole.scopes.templates.get(uri, needed)
         case (("tasks/update" | "tasks/cancel"), _):
-            return await _of_process(state, params, "taskId")
+            needed = await _of_process(state, params.get("taskId"))
         case _:
-            return Scopes() if method in _FREE else scopes.rules.read
+            needed = Scopes() if method in _FREE else needed
+    return needed if state.access.lacks(needed) else None
 
 
 def scopes_of_resource(state: McpState, uri: str) -> Scopes:
@@ -272,34 +270,22 @@ def scopes_of_resource(state: McpState, uri: str) -> Scopes:
     return scopes.templates.get(template, scopes.rules.read)
 
 
-async def _of_process(state: McpState, named: object, key: str) -> Scopes:
-    """What it takes to change how the process goes on whose id, or that of a task of it, stands under a key."""
-    named_id = cast("Mapping[str, object]", named).get(key) if isinstance(named, dict) else None
+async def _of_process(state: McpState, named: object) -> Scopes:
+    """What it takes to change how the process goes on that has this id, or a task of this id."""
     try:
-        process = await state.process(named_id.partition(":")[0]) if isinstance(named_id, str) else None
+        process = await state.process(named.partition(":")[0]) if isinstance(named, str) else None
     except BadInput:  # the request itself is told why
         process = None
     return state.access.base if process is None else state.access.of_process(process)
 
 
-async def refuse_call(state: McpState, params: CallToolRequestParams) -> None:
-    """Raise `BadInput` for a call of a tool whose caller lacks scopes."""
-    if state.access.challenges is not None:
-        needed = await needed_scopes(state, "tools/call", {"name": params.name, "arguments": params.arguments})
-        if state.access.lacks(needed):
-            raise BadInput(state.access.refusal(needed))
-
-
-class ScopeCheck:
-    """SDK middleware that refuses requests whose caller lacks scopes. Calls of tools check by `refuse_call`."""
-
-    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.request_id is not None and ctx.method != "tools/call":
-            state: McpState = ctx.lifespan_context
-            needed = await needed_scopes(state, ctx.method, ctx.params or _NOTHING)
-            if state.access.lacks(needed):
-                raise MCPError(INVALID_REQUEST, state.access.refusal(needed), {"requiredScopes": sorted(needed)})
-        return await call_next(ctx)
+async def check_scopes(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """SDK middleware that refuses requests whose caller lacks scopes. Calls of tools are checked by `calls`."""
+    if ctx.request_id is not None and ctx.method != "tools/call":
+        state: McpState = ctx.lifespan_context
+        if lacked := await scopes_lacked(state, ctx.method, ctx.params):
+            raise MCPError(INVALID_REQUEST, state.access.refusal(lacked), {"requiredScopes": sorted(lacked)})
+    return await call_next(ctx)
 
 
 def guarded(app: ASGIApp, state: McpState) -> ASGIApp:
@@ -313,18 +299,17 @@ def guarded(app: ASGIApp, state: McpState) -> ASGIApp:
         return app
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
-        message = cast("Mapping[str, Any]", message_of(scope) or _NOTHING)
+        message = message_of(scope)
         method, params = message.get("method"), message.get("params") or _NOTHING
-        if isinstance(method, str) and "id" in message:
-            needed = await needed_scopes(state, method, params)
-            if state.access.lacks(needed):
-                if method == "tools/call" and isinstance(name := params.get("name"), str):
-                    # It is logged as a call that a tool refuses is.
-                    with state.publisher.calls.of("mcp", name[:_LONGEST_NAME], current_caller()) as call:
-                        call.known, call.status = name in state.publisher.publication.tools, "refused"
-                refused = challenges.at(route_path(scope)).insufficient_scope(needed, state.access.refusal(needed))
-                await refused(scope, receive, send)
-                return
-        await app(scope, receive, send)
+        lacked = await scopes_lacked(state, method, params) if method is not None and "id" in message else None
+        if not lacked:
+            await app(scope, receive, send)
+            return
+        if method == "tools/call" and isinstance(name := params.get("name"), str):
+            # It is logged as a call that a tool refuses is.
+            with state.publisher.calls.of("mcp", name[:_LONGEST_NAME], current_caller()) as call:
+                call.known, call.status = name in state.publisher.publication.tools, "refused"
+        refused = challenges.at(route_path(scope)).insufficient_scope(lacked, state.access.refusal(lacked))
+        await refused(scope, receive, send)
 
     return guard

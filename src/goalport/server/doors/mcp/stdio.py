@@ -7,17 +7,16 @@ buffer a line without end; so this module reads the lines, and the SDK writes th
 
 import re
 import sys
-from collections.abc import Generator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from io import BufferedReader, RawIOBase, StringIO
-from types import TracebackType
 from typing import Any, BinaryIO, Final, cast
 
 import anyio
 from anyio import to_thread
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.stdio import (
-    _claim_fd,  # pyright: ignore[reportPrivateUsage] - see `_standard_input`
+    _claim_fd,  # pyright: ignore[reportPrivateUsage] - see `Stdio.serve`
     _open_stdin_diversion,  # pyright: ignore[reportPrivateUsage]
     stdio_server,
 )
@@ -33,6 +32,7 @@ from goalport.server.doors.mcp.state import McpState
 from goalport.server.publish.publisher import Publisher
 
 _ID: Final = re.compile(rb'"id"\s*:\s*(?:([0-9]{1,15})|"([^"\\]{1,100})")')
+"""The id that seems to be in a line which cannot be parsed."""
 _CHUNK: Final = 65_536
 
 
@@ -46,27 +46,19 @@ class Stdio:
     async def serve(self, handshake: EarlyHandshake | None = None) -> None:
         """Answer the messages on stdin until its end, from those on that `handshake` has read."""
         earlier = await to_thread.run_sync(handshake.wait, abandon_on_cancel=True) if handshake else b""
-        with _standard_input() as source:
-            whole = BufferedReader(_Prefixed(earlier, source))
+        # Other code of this process finds stdin empty meanwhile. The SDK does so only when it reads the lines itself,
+        # without a limit of their length.
+        source, release = _claim_fd(0, sys.stdin, "rb", _open_stdin_diversion)
+        try:
+            lines = BufferedReader(_Prefixed(earlier, source))
             async with stdio_server(anyio.wrap_file(StringIO())) as (_, outgoing), anyio.create_task_group() as tasks:
                 messages, reading = anyio.create_memory_object_stream[SessionMessage | Exception]()
-                tasks.start_soon(_read_lines, whole, messages, outgoing, self._most)
+                tasks.start_soon(_read_lines, lines, messages, outgoing, self._most)
                 writing = _WithoutAnswered(outgoing, handshake.answered if handshake else None)
                 await self._server.run(reading, writing, self._server.create_initialization_options())
-
-
-@contextmanager
-def _standard_input() -> Generator[BinaryIO]:
-    """The bytes of stdin, for this transport alone: other code of this process finds stdin empty meanwhile.
-
-    The SDK does so only when it reads the lines itself, without a limit of their length.
-    """
-    source, release = _claim_fd(0, sys.stdin, "rb", _open_stdin_diversion)
-    try:
-        yield source
-    finally:
-        if release is not None:
-            release()
+        finally:
+            if release is not None:
+                release()
 
 
 class _Prefixed(RawIOBase):
@@ -88,29 +80,24 @@ class _Prefixed(RawIOBase):
         return len(given)
 
 
+@dataclass(slots=True)
 class _WithoutAnswered(AbstractAsyncContextManager["_WithoutAnswered"]):
     """The outgoing messages without the response that the client already has."""
 
-    def __init__(self, outgoing: WriteStream[SessionMessage], answered: int | str | None) -> None:
-        self._outgoing = outgoing
-        self._answered = answered
+    outgoing: WriteStream[SessionMessage]
+    answered: int | str | None
 
     async def send(self, item: SessionMessage, /) -> None:
-        if self._answered is not None and isinstance(item.message, JSONRPCResponse):
-            answered, self._answered = self._answered, None
+        if self.answered is not None and isinstance(item.message, JSONRPCResponse):
+            answered, self.answered = self.answered, None
             if item.message.id == answered:
                 return
-        await self._outgoing.send(item)
+        await self.outgoing.send(item)
 
     async def aclose(self) -> None:
-        await self._outgoing.aclose()
+        await self.outgoing.aclose()
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, exc_type: object, exc_val: object, exc_tb: object) -> None:
         await self.aclose()
 
 
@@ -121,32 +108,25 @@ async def _read_lines(
     most: int,
 ) -> None:
     """Pass messages of at most `most` bytes to the reader until stdin ends; refuse longer and invalid ones."""
+
+    def next_line() -> bytes:
+        line = end = source.readline(most + 1)
+        while end and not end.endswith(b"\n"):  # the rest of a line that is too long is discarded
+            end = source.readline(_CHUNK)
+        return line
+
     async with reader:
-        while line := await to_thread.run_sync(_next_line, source, most):
+        while line := await to_thread.run_sync(next_line):
             if line.isspace():
                 continue
             if len(line.rstrip(b"\n")) > most:
                 reason = f"A line may have {most:,} bytes. Send less, or have the server's max_body_bytes raised."
-                message, refused = None, refusal(_likely_id(line), reason)
+                message, refused = None, refusal(None, reason)
             else:
                 message, refused = read_message(line)
             if refused is None:
                 await reader.send(SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False)))
                 continue
-            if refused.error.code == PARSE_ERROR:
-                refused.id = _likely_id(line)
+            if (message is None or refused.error.code == PARSE_ERROR) and (found := _ID.search(line)):
+                refused.id = int(found[1]) if found[1] else found[2].decode("utf-8", "replace")
             await outgoing.send(SessionMessage(refused))
-
-
-def _next_line(source: BinaryIO, most: int) -> bytes:
-    """The next line; a line longer than `most` bytes is cut, and the rest of it is discarded."""
-    line = end = source.readline(most + 1)
-    while end and not end.endswith(b"\n"):
-        end = source.readline(_CHUNK)
-    return line
-
-
-def _likely_id(line: bytes) -> str | int | None:
-    """The id that seems to be in a line that cannot be parsed; None if none is found."""
-    found = _ID.search(line)
-    return found and (int(found[1]) if found[1] else found[2].decode("utf-8", "replace"))

@@ -20,6 +20,7 @@ from http import HTTPStatus
 from typing import Any, Final, cast
 
 import mcp_types as types
+from mcp.server.streamable_http import GET_STREAM_KEY
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
@@ -32,17 +33,18 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.base.errors import GoalportError
+from goalport.runtime.platform.runs import Disconnect
 from goalport.server.doors.mcp.calls import call_tool
 from goalport.server.doors.mcp.jsonrpc import (
+    DISCONNECT,
     SESSION_ID,
     PostReader,
     agreed_version,
+    error_response,
     handshake_version,
-    header,
     is_modern_request,
     message_of,
-    new_disconnect,
-    refuse,
+    refusal,
     takes_json,
     watching_disconnect,
 )
@@ -89,7 +91,7 @@ class Reply:
     def __init__(
         self, scope: Scope, receive: Receive, send: Send, ping_seconds: float, *, ticket: bytes, streams: bool
     ) -> None:
-        self.disconnect = new_disconnect(scope)
+        self.disconnect = scope[DISCONNECT] = Disconnect()
         """Whether the client has disconnected; that is looked at once the answer takes longer than `_PATIENCE`."""
         self.streams = streams
         """Whether it is a stream in any case."""
@@ -117,21 +119,11 @@ class Reply:
         for task in self._tasks:
             task.cancel()
 
-    async def report_progress(
-        self, token: types.ProgressToken, progress: float, total: float | None, message: str | None
-    ) -> None:
-        """Tell progress."""
-        told = {"progressToken": token, "progress": progress, "total": total, "message": message}
-        self._notify("notifications/progress", {name: each for name, each in told.items() if each is not None})
-
-    async def log(self, level: types.LoggingLevel, text: str) -> None:
-        """Tell one log message."""
-        self._notify("notifications/message", {"level": level, "logger": "goalport", "data": text})
-
-    def _notify(self, method: str, params: Mapping[str, Any]) -> None:
+    async def notify(self, method: str, **params: object) -> None:
         """Add a notification to the stream; it is sent soon, or before the answer. After that it is dropped."""
         if not self._answered:
-            self._unsent.append(_event(to_json({"jsonrpc": "2.0", "method": method, "params": params})))
+            told = {name: each for name, each in params.items() if each is not None}
+            self._unsent.append(_event(to_json({"jsonrpc": "2.0", "method": method, "params": told})))
             if self._flushing is None:
                 self._flushing = self._loop.call_later(_GATHER, self._spawn, self._flush)
 
@@ -193,40 +185,30 @@ def _event(message: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _CommonCall:
-    """A request to call a tool, in which nothing is wrong."""
+    """A request to call a tool, in which nothing is wrong, and that is answered without the SDK."""
 
+    state: McpState
     id: types.RequestId
     version: str
     params: types.CallToolRequestParams
     session: Session | None
     token: types.ProgressToken | None
     """By which the client is told progress; None: it is told none."""
-    log_level: types.LoggingLevel | None
-    """The least severe level of the log messages that the client gets; None: it gets none."""
+    stamp: Wire
+    """What the `_meta` of the result says besides its own, since revision 2026-07-28."""
 
-    @property
-    def is_modern(self) -> bool:
-        return self.version in MODERN_PROTOCOL_VERSIONS
-
-
-class _CommonCalls:
-    """Reads and answers common calls."""
-
-    def __init__(self, server: GoalServer, state: McpState) -> None:
-        self._state = state
-        self._stamp = {types.SERVER_INFO_META_KEY: server.server_info_stamp}
-        """What the `_meta` of each result says besides its own, since revision 2026-07-28."""
-
-    def read(self, scope: Scope, session: Session | None) -> _CommonCall | None:
-        """The call that a request of a session makes; None if it is not a common one, or anything is wrong with it."""
-        message = cast("dict[str, Any]", message_of(scope))
-        given = message.get("params")
-        if message.keys() != _REQUEST or not self._is_common(given) or not takes_json(scope):
+    @classmethod
+    def read(cls, scope: Scope, session: Session | None, state: McpState, stamp: Wire) -> "_CommonCall | None":
+        """The call that a request makes; None if anything is wrong with it."""
+        message = message_of(scope)
+        given = message["params"]
+        if {*message} != _REQUEST or not _MORE.isdisjoint(given):
             return None
-        if is_modern_request(scope):
+        modern = is_modern_request(scope)
+        # All revisions that begin with a handshake have the same calls.
+        version = handshake_version(scope) and LATEST_HANDSHAKE_VERSION
+        if modern:
             version = agreed_version(scope["headers"], message)
-        else:  # all revisions that begin with a handshake have the same calls
-            version = handshake_version(scope) and LATEST_HANDSHAKE_VERSION
         if version is None:
             return None
         try:
@@ -234,43 +216,34 @@ class _CommonCalls:
             params = types.CallToolRequestParams.model_validate(given, by_name=False)
         except ValidationError:
             return None
-        level = session.state.log_level if session else None
-        if version in MODERN_PROTOCOL_VERSIONS:
-            level = cast("types.LoggingLevel | None", (params.meta or {}).get(types.LOG_LEVEL_META_KEY))
-        return _CommonCall(message["id"], version, params, session, progress_token_from_params(given), level)
+        token = progress_token_from_params(given)
+        return cls(state, message["id"], version, params, session, token, stamp if modern else {})
 
-    def _is_common(self, params: Any) -> bool:
-        """Whether a call with these parameters has no answer but a result or an error."""
-        publication, name = self._state.publisher.publication, params["name"]
-        match publication.tools.get(name):
-            case FunctionTool(exported=exported):
-                # Since revision 2026-07-28 the client says in each call that it can be asked.
-                match params:
-                    case {"_meta": {"io.modelcontextprotocol/clientCapabilities": {"elicitation": _}}}:
-                        is_quick = not exported.server
-                    case _:
-                        is_quick = True
-            case GoalTool(policy=policy):
-                is_quick = not policy.may_give_handle
-            case _:
-                is_quick = False
-        return is_quick and name not in publication.mirrored and _MORE.isdisjoint(params)
+    async def answer(self, reply: Reply) -> None:
+        """Answer it."""
+        session, progress, level = self.session, None, self.session.state.log_level if self.session else None
+        if self.stamp:
+            level = cast("types.LoggingLevel | None", (self.params.meta or {}).get(types.LOG_LEVEL_META_KEY))
+        if self.token is not None or level is not None:
 
-    async def answer(self, call: _CommonCall, reply: Reply) -> None:
-        """Answer a call."""
-        session, level, progress = call.session, call.log_level, None
-        if call.token is not None or level is not None:
-            report = None if call.token is None else partial(reply.report_progress, call.token)
-            progress = Progress(report, reply.log, level, self._state.settings.heartbeat_seconds)
-        status, body = HTTPStatus.OK, b""
+            async def report(progress: float, total: float | None, message: str | None) -> None:
+                told = {"progressToken": self.token, "progress": progress, "total": total, "message": message}
+                await reply.notify("notifications/progress", **told)
+
+            async def log(level: types.LoggingLevel, text: str) -> None:
+                await reply.notify("notifications/message", level=level, logger="goalport", data=text)
+
+            heartbeat = self.state.settings.heartbeat_seconds
+            progress = Progress(None if self.token is None else report, log, level, heartbeat)
         ticket = None if session is None else session.ticket
-        context = CallContext(self._state, reply.disconnect, ticket, call.id, progress)
+        context = CallContext(self.state, reply.disconnect, ticket, self.id, progress)
+        status, body = HTTPStatus.OK, b""
         if session is None:
-            status, body = await self._result(call, context)
+            status, body = await self._response(context)
         else:
-            request = OpenCall(call.id)
-            with session.opened(call.id, request), request.scope:
-                status, body = await self._result(call, context)
+            request = OpenCall(self.id)
+            with session.opened(self.id, request), request.scope:
+                status, body = await self._response(context)
             if (ended := request.refusal) is not None:
                 # The SDK ends the stream of a terminated session without an answer.
                 status, body = HTTPStatus.OK, b"" if request.terminated and reply.streams else _written(ended)
@@ -280,31 +253,30 @@ class _CommonCalls:
         await reply.send({"type": "http.response.start", "status": status, "headers": headers})
         await reply.send({"type": "http.response.body", "body": body})
 
-    async def _result(self, call: _CommonCall, context: CallContext) -> tuple[HTTPStatus, bytes]:
-        """The status and the body of the response to a call."""
+    async def _response(self, context: CallContext) -> tuple[int, bytes]:
+        """The status and the body of the response."""
         try:
-            written = self._json(call, await call_tool(context, call.params))
-            return HTTPStatus.OK, b"".join((b'{"jsonrpc":"2.0","id":', to_json(call.id), b',"result":', *written, b"}"))
+            result = self._json(await call_tool(context, self.params))
         except MCPError as refused:
-            code = refused.error.code
-            status = ERROR_CODE_HTTP_STATUS.get(code, HTTPStatus.OK) if call.is_modern else HTTPStatus.OK
-            return HTTPStatus(status), _written(types.JSONRPCError(jsonrpc="2.0", id=call.id, error=refused.error))
+            status = ERROR_CODE_HTTP_STATUS.get(refused.error.code, HTTPStatus.OK) if self.stamp else HTTPStatus.OK
+            return status, _written(types.JSONRPCError(jsonrpc="2.0", id=self.id, error=refused.error))
+        return HTTPStatus.OK, b"".join((b'{"jsonrpc":"2.0","id":', to_json(self.id), b',"result":', *result, b"}"))
 
-    def _json(self, call: _CommonCall, answer: object) -> Sequence[bytes]:
-        """An answer in the revision of a call, in pieces. Raises `MCPError` for content that the revision lacks."""
-        stamp: Wire = self._stamp if call.is_modern else {}
-        published = self._state.publisher.publication.tools.get(call.params.name)
+    def _json(self, answer: object) -> Sequence[bytes]:
+        """An answer in the revision of the call, in pieces. Raises `MCPError` for content that the revision lacks."""
+        name = self.params.name
+        published = self.state.publisher.publication.tools.get(name)
         is_typed = isinstance(published, GoalTool) and published.policy.output.schema is not None
         if isinstance(answer, WrittenResult) and is_typed:
             # Its content is a text, which is the same in every revision.
-            return answer.pieces(stamp, typed=call.is_modern)
+            return answer.pieces(self.stamp, typed=bool(self.stamp))
         wire = answer.wire if isinstance(answer, WrittenResult) else cast("Wire", answer)
         try:
-            wire = serialize_server_result("tools/call", call.version, wire)
+            wire = serialize_server_result("tools/call", self.version, wire)
         except ValidationError as error:
-            _log.exception("%s gave content that revision %s does not have", call.params.name, call.version)
+            _log.exception("%s gave content that revision %s does not have", name, self.version)
             raise MCPError(types.INTERNAL_ERROR, "Handler returned an invalid result") from error
-        meta = {**wire.get("_meta", {}), **stamp}
+        meta = {**wire.get("_meta", {}), **self.stamp}
         return (to_json({**wire, "_meta": meta} if meta else wire, inf_nan_mode="null"),)
 
 
@@ -330,7 +302,8 @@ class StreamableHttp:
         """The SDK's, which answer requests without a session as event streams, or as JSON."""
         self.sessions = None if state.settings.stateless else Sessions(server, state)
         # The SDK's middleware makes the span of a call.
-        self._common = _CommonCalls(server, state) if common_calls and not server.is_traced else None
+        self._answers_common_calls = common_calls and not server.is_traced
+        self._stamp: Wire = {types.SERVER_INFO_META_KEY: server.server_info_stamp}
         self._running = False
         self.routes: Sequence[Route] = [Route("/mcp", PostReader(guarded(self._answer, state)))]
 
@@ -356,32 +329,29 @@ class StreamableHttp:
             if session is None:
                 await self.sessions.begin(scope, receive, send)
                 return
-            if (refused := session.refusal(message)) is not None:
-                await refuse(refused, scope, receive, send)
+            request_id = message.get("id") if "method" in message else None
+            if request_id is not None and (str(request_id) in session.requests or request_id == GET_STREAM_KEY):
+                reason = f"The id {request_id!r} is in use. Give each request of a session an id of its own."
+                await error_response(refusal(request_id, reason))(scope, receive, send)
                 return
-        fields = cast("dict[str, Any]", message or {})
-        params: dict[str, Any] = fields.get("params") or {}
-        if not (
-            fields.get("method") == "tools/call" and isinstance(tool := params.get("name"), str) and _takes_both(scope)
-        ):
+        params: Mapping[str, Any] = message.get("params") or {}
+        if message.get("method") != "tools/call" or not isinstance(params.get("name"), str) or not takes_json(scope):
             await self._by_sdk(session, scope, receive, send)
             return
-        call = None
-        asks_back = self._asks_back(tool, elicits=session is not None and session.elicits)
-        if not asks_back and self._common is not None:
-            call = self._common.read(scope, session)
-        logs = session is not None and session.state.log_level is not None
-        meta: Any = params.get("_meta")
-        wants_messages = isinstance(meta, dict) and not _MESSAGE_KEYS.isdisjoint(cast("dict[str, object]", meta))
-        is_brief = not (logs or wants_messages)
+        asks_back, is_common = self._kind_of(params, elicits=session is not None and session.elicits)
+        call = _CommonCall.read(scope, session, self._state, self._stamp) if is_common and not asks_back else None
+        meta: object = params.get("_meta")
+        is_brief = (session is None or session.state.log_level is None) and (
+            not isinstance(meta, dict) or _MESSAGE_KEYS.isdisjoint(cast("dict[str, object]", meta))
+        )
         if asks_back or (call is None and not is_brief):
             await self._by_sdk(session, scope, receive, send)
             return
         ticket, streams = b"" if session is None else session.ticket, not (is_brief or is_modern_request(scope))
         reply = Reply(scope, receive, send, self._state.settings.heartbeat_seconds, ticket=ticket, streams=streams)
         try:
-            if call is not None and self._common is not None:
-                await self._common.answer(call, reply)
+            if call is not None:
+                await call.answer(reply)
             else:
                 await self._by_sdk(session, scope, receive, reply.send, as_json=True)
         finally:
@@ -393,22 +363,31 @@ class StreamableHttp:
         app: ASGIApp = StreamableHTTPASGIApp(self._managers[as_json])
         if session is not None and self.sessions is not None:
             app = partial(self.sessions.answer, session, as_json=as_json)
-        await watching_disconnect(app)(scope, receive, send)
+        await watching_disconnect(app, scope, receive, send)
 
-    def _asks_back(self, tool: str, *, elicits: bool) -> bool:
-        """Whether a tool may send requests to its client before its answer; `elicits`: the client can be asked."""
-        match self._state.publication.tools.get(tool):
+    def _kind_of(self, params: Mapping[str, Any], *, elicits: bool) -> tuple[bool, bool]:
+        """Whether a tool may send requests to its client before its answer, and whether a call of it is a common one.
+
+        `elicits`: the session's client can be asked. Since revision 2026-07-28 the client says so in each call.
+        """
+        publication, name = self._state.publisher.publication, params["name"]
+        asks_back, is_common = False, False
+        match publication.tools.get(name):
             case RawTool():
-                return True
-            case GoalTool(policy=policy) | ChatTool(policy=policy):
-                return elicits and policy.may_give_handle
+                asks_back = True
+            case GoalTool(policy=policy):
+                asks_back, is_common = elicits and policy.may_give_handle, not policy.may_give_handle
+            case ChatTool(policy=policy):
+                asks_back = elicits and policy.may_give_handle
             case FunctionTool(exported=exported):
-                return elicits and bool(exported.server)
-            case published:
-                return elicits and isinstance(published, Companion)
-
-
-def _takes_both(scope: Scope) -> bool:
-    """Whether the client of a request takes both kinds of answers."""
-    accepted = header(scope, b"accept")
-    return b"text/event-stream" in accepted and b"application/json" in accepted
+                asks_back, is_common = elicits and bool(exported.server), not exported.server
+                match params:
+                    case {"_meta": {"io.modelcontextprotocol/clientCapabilities": {"elicitation": _}}}:
+                        pass
+                    case _:
+                        is_common = True
+            case Companion():
+                asks_back = elicits
+            case None:
+                pass
+        return asks_back, is_common and self._answers_common_calls and name not in publication.mirrored

@@ -25,7 +25,7 @@ from goalport.base.errors import BadInput, HandedOver, StoreError, Unreadable, U
 from goalport.base.handshake import TASKS
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned, first_line
-from goalport.runtime.process import AgentProcess, Killed, Outcome, Stuck, Waiting
+from goalport.runtime.process import AgentProcess, Killed, Stuck, Waiting
 from goalport.server.doors.mcp.elicitation import MOST_ASKED, Elicitation, Round, answer_when_settled
 from goalport.server.doors.mcp.notifications import is_modern
 from goalport.server.doors.mcp.requests import Observer, reply_of_task
@@ -42,6 +42,8 @@ POLL_MS: Final = 1_000
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 """The statuses of tasks that change no more."""
 _DAY: Final = 24 * 3_600
+_KEPT: Final = "goalport/task/"
+"""Begins the name under which the store keeps what became of answers to a question."""
 _NO_ANSWER: Final = "What came was not an answer: expected an action (accept, decline or cancel) and its content."
 
 
@@ -153,8 +155,13 @@ async def _cancel(context: Context, params: _TaskParams) -> HandlerResult:
 async def state_of(context: Context, task: Task) -> Wire:
     """What a client is told of a task: its status, and the questions, the result or the error. Raises `MCPError`."""
     state = context.lifespan_context
-    with _store_errors():
-        status = await state.answer_of(f"task {task.id}", _status(context, task))
+    try:
+        with _store_errors():
+            status = await state.answer_of(f"task {task.id}", _status(context, task))
+    except HandlerFailed as failure:  # such as an answer that this server cannot write
+        message = failure.error.message
+        error = {"code": failure.error.code, "message": message}
+        status = {"status": "failed", "statusMessage": message, "error": error}
     return {**_described(state, task), **status}
 
 
@@ -207,20 +214,7 @@ async def _status(context: Context, task: Task) -> Wire:
         if outcome is None or requests or elicitation.page or not process.open_questions:
             done = len(process.history)
             return {"status": "working", "statusMessage": f"{done} of {done + len(process.plan)} actions are done"}
-    return await _ended(state, process, outcome)
-
-
-async def _ended(state: McpState, process: AgentProcess, outcome: Outcome) -> Wire:
-    """The end of a task: what a call would have answered, or the error of a server that cannot write the answer."""
-
-    async def answer() -> Wire:
-        return state.answers.of(CallPolicy.of_process(process), process, outcome).wire
-
-    try:
-        return {"status": "completed", "result": await state.answer_of(f"task {process.id}", answer())}
-    except HandlerFailed as failure:
-        told = {"code": failure.error.code, "message": failure.error.message}
-        return {"status": "failed", "statusMessage": failure.error.message, "error": told}
+    return {"status": "completed", "result": state.answers.of(CallPolicy.of_process(process), process, outcome).wire}
 
 
 # How often answers to the open questions of a task were refused, and the mistakes in the last ones, are kept in the
@@ -231,7 +225,7 @@ async def _kept_round(state: McpState, process: AgentProcess) -> Round:
     """What was asked so far of the questions that are open, as a call without tasks would have it."""
     kept, codec = Round(process.id), state.platform.processes.codec(process.id)
     for question in process.open_questions:
-        sealed, count = await state.platform.store.join(_kept_as(question.id), "", "0")
+        sealed, count = await state.platform.store.join(f"{_KEPT}{question.id}", "", "0")
         kept.asked[question.id] = int(count)
         try:
             match codec.decode(json.loads(sealed or "null")):
@@ -258,16 +252,12 @@ async def _keep(
             except Unstorable:
                 kept = json.dumps(["", opened])
             before_it = str(before[question])
-            await state.platform.store.join(_kept_as(question), kept, str(times), instead_of=before_it)
+            await state.platform.store.join(f"{_KEPT}{question}", kept, str(times), instead_of=before_it)
 
 
 def _key(question: str, count: int) -> str:
     """The key under which a client is asked a question: it answers a key once, and may be asked the question again."""
     return f"{question}.{count}" if count else question
-
-
-def _kept_as(question: str) -> str:
-    return f"goalport/task/{question}"
 
 
 @contextmanager
