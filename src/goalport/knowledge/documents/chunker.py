@@ -137,35 +137,28 @@ class _Cuts:
         """Where a piece ends that has room up to `limit`, and has to go on after `done`."""
         if self._ends[-1] <= limit:
             return len(self._text)
-        fitting = bisect_right(self._ends, limit)
-        block = self._blocks[fitting]
+        block = self._blocks[bisect_right(self._ends, limit)]
         if block.kind is BlockKind.FENCE:
             limit -= len(self._marks(block)) + 1
         border = block.start if block.start > done else None
         is_large = block.end - block.start > self._room
         if border is not None and (not is_large or border - begin >= self._room // 2):
             return border
-        return self._inside(block, max(done, block.start), limit) or border or self._anywhere(done, limit)
-
-    def _inside(self, block: Block, low: int, limit: int) -> int | None:
-        """The last place up to `limit` where a block may be cut, if there is one."""
-        if block.kind is BlockKind.PROSE:
-            kinds = (_SENTENCE_END, _LINE_END)
-            return next((last for kind in kinds if (last := self._last(kind, low, limit)) is not None), None)
-        if block.kind is BlockKind.TABLE:
-            low = max(low, self._header_end(block))
-        return self._last(_LINE_END, low, limit)
+        low = max(done, block.start, self._header_end(block) if block.kind is BlockKind.TABLE else 0)
+        for kind in (_SENTENCE_END, _LINE_END) if block.kind is BlockKind.PROSE else (_LINE_END,):
+            if (last := self._last(kind, low, limit)) is not None:
+                return last
+        if border is not None:
+            return border
+        # Between words, or where a word has to be cut.
+        limit = max(limit, done + 1)
+        if (word := self._last(_WORD_END, done, limit)) is not None:
+            return word
+        candidates = range(limit, max(done, limit - _LONGEST_CLUSTER), -1)
+        return next((each for each in candidates if not _belongs_together(self._text, each)), limit)
 
     def _last(self, border: re.Pattern[str], low: int, limit: int) -> int | None:
         return max((each for each in self._cuts(border, low, limit) if each > low), default=None)
-
-    def _anywhere(self, low: int, limit: int) -> int:
-        """Between words, or where a word has to be cut."""
-        limit = max(limit, low + 1)
-        if (word := self._last(_WORD_END, low, limit)) is not None:
-            return word
-        candidates = range(limit, max(low, limit - _LONGEST_CLUSTER), -1)
-        return next((each for each in candidates if not _belongs_together(self._text, each)), limit)
 
 
 def _belongs_together(text: str, place: int) -> bool:

@@ -92,11 +92,12 @@ class Folder:
                 onerror(OSError(errno.E2BIG, most, str(root / folder)))
             left -= len(found := found[:left])
             for each in found:
-                path = folder / each.name
-                if self._shows(each.name) and self._is_file(each, path):
-                    name = str(path)
-                    if fnmatchcase(name, pattern) or fnmatchcase(each.name, pattern):
-                        yield name
+                name = str(folder / each.name)
+                linked = self._inside(name) if each.is_symlink() else None
+                is_file = each.is_file(follow_symlinks=False) or (linked is not None and linked.is_file())
+                fits = fnmatchcase(name, pattern) or fnmatchcase(each.name, pattern)
+                if is_file and fits and self._shows(each.name):
+                    yield name
             deeper = [folder / each.name for each in found if each.is_dir(follow_symlinks=False)]
             waiting += reversed([each for each in deeper if self._shows(each.name)])
 
@@ -115,11 +116,12 @@ class Folder:
             hashed.update(f"{path}\0{sha256(self.content(path)).hexdigest()}\n".encode("utf-8", "surrogatepass"))
         return f"sha256:{hashed.hexdigest()}"
 
-    def content(self, path: str) -> bytes:
-        """The content of a file. Raises `DocumentError` where there is none, or it is too large."""
-        return self._content(path, self.place(path))
+    def content(self, path: str, place: Path | None = None) -> bytes:
+        """The content of a file. Raises `DocumentError` where there is none, or it is too large.
 
-    def _content(self, path: str, place: Path) -> bytes:
+        `place` is what the path leads to, where that is known already.
+        """
+        place = place or self.place(path)
         if not place.is_file():
             raise _unreadable(path, "it is no file")
         try:
@@ -149,7 +151,7 @@ class Folder:
             if place is None:  # it went meanwhile
                 continue
             try:
-                text = _decoded(path, self._content(path, place))
+                text = _decoded(path, self.content(path, place))
             except DocumentError:  # no text, or too large: not what a search for words is about
                 continue
             left -= len(text)
@@ -172,12 +174,6 @@ class Folder:
         except (OSError, RuntimeError, ValueError):  # too long, no such thing, links in a circle, or no characters
             return None
         return found if found == root or root in found.parents else None
-
-    def _is_file(self, entry: os.DirEntry[str], path: PurePosixPath) -> bool:
-        if not entry.is_symlink():
-            return entry.is_file(follow_symlinks=False)
-        found = self._inside(str(path))
-        return found is not None and found.is_file()
 
     def _shows(self, name: str) -> bool:
         return self.hidden or not name.startswith(".")

@@ -6,7 +6,6 @@ repositories, and skills.
 """
 
 import json
-import os
 import re
 import shutil
 import tarfile
@@ -25,6 +24,7 @@ from urllib.parse import quote, unquote, urlsplit
 from anyio import to_thread
 
 from goalport.base.errors import DocumentError
+from goalport.base.files import replace_file
 from goalport.base.words import one_line
 from goalport.knowledge.documents.folder import Folder, FolderLimits
 from goalport.knowledge.documents.web import WebFetcher, WebLimits
@@ -162,11 +162,8 @@ class GitHubArchives:
                     except OSError:
                         if not self._is_kept(place, found):  # another program has not been faster
                             raise
-        path = self._pin_file(place)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({"ref": place.ref, "commit": found.commit, "hash": found.content_hash}, file, indent=2)
-        Path(name).replace(path)
+        pinned = {"ref": place.ref, "commit": found.commit, "hash": found.content_hash}
+        replace_file(self._pin_file(place), json.dumps(pinned, indent=2))
         return _copy(place, found, kept, expected)
 
     def _is_kept(self, place: GitHubPlace, pin: _Pin) -> bool:

@@ -8,8 +8,8 @@ is imported when it is first needed.
 
 import re
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -23,7 +23,7 @@ from goalport.base.errors import DocumentError
 from goalport.base.words import listed, one_line
 
 if TYPE_CHECKING:
-    from httpx2 import URL, AsyncBaseTransport, AsyncClient, Request, Response
+    from httpx2 import URL, AsyncBaseTransport, AsyncClient, Response
 
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -103,91 +103,87 @@ class WebFetcher:
         `headers` are sent to the host of the address only, and not to another one that it redirects to. Raises
         `DocumentError`: a sentence that says why it could not be fetched.
         """
-        with self._bounded(url):
-            async with await self._client() as client:
-                return await self._fetch(client, url, media_types, headers or {})
+        import httpx2
+
+        async with self._client(url) as client:
+            place = first = httpx2.URL(url)
+            for _ in range(self.limits.redirects + 1):
+                same_origin = (first.scheme, first.host, first.port) == (place.scheme, place.host, place.port)
+                async with self._answer(client, url, place, headers if same_origin else None) as response:
+                    target = response.headers.get("location")
+                    if response.status_code not in _REDIRECTS or target is None:
+                        return await self._content(url, place, response, media_types)
+                    before, place = place, place.join(target)
+                    if before.scheme == "https" and place.scheme != "https":
+                        raise _refused(url, "it redirects from HTTPS to an address without it")
+            raise _refused(url, f"it redirects more than {self.limits.redirects} times")
 
     async def post(self, url: str, content: bytes, headers: Mapping[str, str]) -> None:
         """Send something to an address. Raises `DocumentError` unless a 2xx answers it; a redirect is not followed."""
         import httpx2
 
-        with self._bounded(url):
-            async with await self._client() as client:
-                request = await self._request(client, url, httpx2.URL(url), headers, content)
-                async with _Stream(await client.send(request, stream=True)) as response:
-                    if not response.is_success:
-                        reason = one_line(response.reason_phrase)
-                        raise _refused(url, f"the server answers {response.status_code} {reason}".strip())
+        async with (
+            self._client(url) as client,
+            self._answer(client, url, httpx2.URL(url), headers, content) as response,
+        ):
+            if not response.is_success:
+                raise _refused(url, _answered(response))
 
     async def check(self, url: str) -> None:
         """Raise `DocumentError` for an address that is not to be used. Hosts that `allow` names are not resolved."""
         import httpx2
 
-        with self._bounded(url):
+        async with self._client(url):
             await self._checked(url, httpx2.URL(url), resolve_named=False)
 
-    @contextmanager
-    def _bounded(self, url: str) -> Generator[None]:
-        """Bounds the time of a block, and words what httpx2 raises."""
+    @asynccontextmanager
+    async def _client(self, url: str) -> "AsyncGenerator[AsyncClient]":
+        """A client for a block whose time is bounded, and in which what httpx2 raises is a `DocumentError`."""
         import httpx2
 
         try:
             with anyio.fail_after(self.limits.seconds):
-                yield
+                if self.transport is not None:
+                    transport = self.transport()
+                else:
+                    context = await anyio.to_thread.run_sync(_certificates)
+                    transport = httpx2.AsyncHTTPTransport(verify=context, trust_env=False)
+                async with httpx2.AsyncClient(
+                    transport=transport, timeout=None, follow_redirects=False, trust_env=False
+                ) as client:
+                    yield client
         except TimeoutError:
             raise _refused(url, f"there was no answer within {self.limits.seconds:g} seconds") from None
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
             raise _refused(url, str(error) or type(error).__name__) from error
 
-    async def _client(self) -> "AsyncClient":
-        import httpx2
+    async def _content(self, url: str, place: "URL", response: "Response", media_types: Collection[str]) -> WebContent:
+        if response.status_code != _OK:
+            raise _refused(url, _answered(response))
+        media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        wanted = (media_type.startswith(each) if each.endswith("/") else media_type == each for each in media_types)
+        if media_types and not any(wanted):
+            raise _refused(url, f"it is of type {one_line(media_type) or 'unknown'}, not {listed(media_types)}")
+        content = bytearray()
+        async for piece in _decompressed(url, response):
+            content += piece
+            if len(content) > self.limits.max_bytes:
+                raise _refused(url, f"it has more than {self.limits.max_bytes} bytes")
+        found = str(place.copy_with(username="", password=""))
+        return WebContent(found, media_type, bytes(content), response.charset_encoding or "")
 
-        if self.transport is not None:
-            transport = self.transport()
-        else:
-            context = await anyio.to_thread.run_sync(_certificates)
-            transport = httpx2.AsyncHTTPTransport(verify=context, trust_env=False)
-        return httpx2.AsyncClient(transport=transport, timeout=None, follow_redirects=False, trust_env=False)
-
-    async def _fetch(
-        self, client: "AsyncClient", url: str, media_types: Collection[str], headers: Mapping[str, str]
-    ) -> WebContent:
-        import httpx2
-
-        place = first = httpx2.URL(url)
-        for _ in range(self.limits.redirects + 1):
-            same_origin = (first.scheme, first.host, first.port) == (place.scheme, place.host, place.port)
-            request = await self._request(client, url, place, headers if same_origin else {})
-            async with _Stream(await client.send(request, stream=True)) as response:
-                target = response.headers.get("location")
-                if response.status_code not in _REDIRECTS or target is None:
-                    if response.status_code != _OK:
-                        raise _refused(
-                            url, f"the server answers {response.status_code} {one_line(response.reason_phrase)}".strip()
-                        )
-                    media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-                    if media_types and not any(_fits(media_type, each) for each in media_types):
-                        raise _refused(
-                            url, f"it is of type {one_line(media_type) or 'unknown'}, not {listed(media_types)}"
-                        )
-                    content = bytearray()
-                    async for piece in _decompressed(url, response):
-                        content += piece
-                        if len(content) > self.limits.max_bytes:
-                            raise _refused(url, f"it has more than {self.limits.max_bytes} bytes")
-                    found = str(place.copy_with(username="", password=""))
-                    return WebContent(found, media_type, bytes(content), response.charset_encoding or "")
-                before, place = place, place.join(target)
-                if before.scheme == "https" and place.scheme != "https":
-                    raise _refused(url, "it redirects from HTTPS to an address without it")
-        raise _refused(url, f"it redirects more than {self.limits.redirects} times")
-
-    async def _request(
-        self, client: "AsyncClient", url: str, place: "URL", headers: Mapping[str, str], posted: bytes | None = None
-    ) -> "Request":
-        """A request to the address that was checked, with the name of the host in its header and certificate check."""
+    @asynccontextmanager
+    async def _answer(
+        self,
+        client: "AsyncClient",
+        url: str,
+        place: "URL",
+        headers: Mapping[str, str] | None,
+        posted: bytes | None = None,
+    ) -> "AsyncGenerator[Response]":
+        """The answer to a request to the address that was checked, with the host's name in header and certificate."""
         checked = await self._checked(url, place)
-        return client.build_request(
+        request = client.build_request(
             "GET" if posted is None else "POST",
             place.copy_with(host=checked, username="", password=""),
             content=posted,
@@ -195,11 +191,17 @@ class WebFetcher:
                 "accept": "*/*",
                 "accept-encoding": "gzip",
                 "user-agent": _USER_AGENT,
-                **headers,
+                **(headers or {}),
                 "host": place.netloc.decode("ascii"),
             },
             extensions={"sni_hostname": place.raw_host.decode("ascii")},
         )
+        response = await client.send(request, stream=True)
+        try:
+            yield response
+        finally:
+            with anyio.CancelScope(shield=True):
+                await response.aclose()
 
     async def _checked(self, url: str, place: "URL", *, resolve_named: bool = True) -> str:
         """The IP address to connect to. Raises `DocumentError` where one of the host's addresses is not to be used."""
@@ -230,20 +232,6 @@ class WebFetcher:
                     f"its address {each} is not a public one. If it is meant to be read, allow {host!r} or its network",
                 )
         return found[0]
-
-
-@dataclass(frozen=True, slots=True)
-class _Stream:
-    """A response that is closed at the end of a block."""
-
-    response: "Response"
-
-    async def __aenter__(self) -> "Response":
-        return self.response
-
-    async def __aexit__(self, *_: object) -> None:
-        with anyio.CancelScope(shield=True):
-            await self.response.aclose()
 
 
 async def _decompressed(url: str, response: "Response") -> AsyncIterator[bytes]:
@@ -291,8 +279,8 @@ def _is_public(address: Address) -> bool:
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-def _fits(media_type: str, wanted: str) -> bool:
-    return media_type.startswith(wanted) if wanted.endswith("/") else media_type == wanted
+def _answered(response: "Response") -> str:
+    return f"the server answers {response.status_code} {one_line(response.reason_phrase)}".strip()
 
 
 def _refused(url: str, why: str) -> DocumentError:

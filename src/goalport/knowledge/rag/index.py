@@ -199,9 +199,7 @@ class DocumentIndex:
         self, request: TextSimilaritySearchRequest, kind: type, *, words: bool = True, meaning: bool = True
     ) -> Sequence[SimilarityResult[Any]]:
         _check_searchable(kind)
-        vector = await self._vectors.of_query(request.query) if meaning else None
-        if vector is None and not words:
-            raise await self._vectors.no_vectors()
+        vector = await self._vectors.of_query(request.query, required=not words) if meaning else None
         both = words and meaning
         most = max(_FUSED, 2 * request.top_k) if both else request.top_k
 

@@ -119,8 +119,8 @@ class DocumentIngestion:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *error: object) -> None:
-        await self._reader.__aexit__(*error)
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing is left open between two documents."""
 
     async def ingest(
         self, *places: str | Path, listener: Callable[[IngestedDocument], None] | None = None

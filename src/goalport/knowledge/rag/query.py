@@ -80,11 +80,6 @@ class Term:
     spellings: tuple[str, ...] = ()
     """Words that do as well as the only one."""
 
-    @property
-    def is_common(self) -> bool:
-        """Whether it mostly says nothing of what is searched for."""
-        return len(self.words) == 1 and not self.prefix and self.words[0].lower() in STOP_WORDS
-
 
 @dataclass(frozen=True, slots=True)
 class Syntax:
@@ -134,7 +129,8 @@ Node: TypeAlias = Term | Group
 def telling(tree: Group) -> list[Term]:
     """What is looked for: without words that say nothing, unless they are required or there are no others."""
     every, needed = list(dict.fromkeys(tree.terms())), set(tree.terms(needed=True))
-    return [each for each in every if each in needed or not each.is_common] or every
+    common = {each for each in every if not each.words[1:] and not each.prefix and each.words[0].lower() in STOP_WORDS}
+    return [each for each in every if each in needed or each not in common] or every
 
 
 def parse(query: str) -> Group:
@@ -185,14 +181,18 @@ def _terms(token: re.Match[str], *, loose: bool) -> list[Node]:
     characters in a row count if it is `loose`, that is, neither required nor prohibited.
     """
     words = words_of(token["phrase"] or token["word"] or "")
+    if not words:
+        return []
     if token["phrase"] is not None and not token["near"]:
-        return [Term(tuple(words))] if words else []
+        return [Term(tuple(words))]
     made: list[Node] = [Term((each,)) for each in words]
-    if token["prefix"] and made:
+    if token["near"]:
+        return [Group(required=tuple(made))]
+    if token["prefix"]:
         # The stem of a longer word may be shorter than its beginning: that of `configuration` is `configur`.
         stems = [words[-1][:-cut] for cut in (1, 2, 3) if len(words[-1]) - cut >= _SHORTEST_STEM]
         made[-1] = Group(optional=(Term((words[-1],), prefix=True), *(Term((each,)) for each in stems)))
-    elif token["fuzzy"] and made and len(words[-1]) in _FUZZY:
+    elif token["fuzzy"] and len(words[-1]) in _FUZZY:
         # All words with one letter more, less, replaced, or swapped with the next one.
         word = words[-1].lower()
         cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
@@ -201,17 +201,16 @@ def _terms(token: re.Match[str], *, loose: bool) -> list[Node]:
         letters = sorted({*"abcdefghijklmnopqrstuvwxyz", *word})
         other = [start + each + end[skip:] for start, end in cuts for skip in (0, 1) for each in letters]
         made[-1] = Term((words[-1],), spellings=tuple(dict.fromkeys([*swapped, *less, *other])))
-    elif not loose and len(words) > 1 and not token["near"]:
+    elif not loose and len(words) > 1:
         return [Term(tuple(words))]  # so that `-semi-detached` does not prohibit "semi"
-    if token["near"]:
-        return [Group(required=tuple(made))] if made else []
-    return [part for each in made for part in (_pairs(each) if loose else [each])]
-
-
-def _pairs(node: Node) -> Iterator[Node]:
-    if isinstance(node, Group) or node.spellings or not _IDEOGRAPHS.search(node.words[0]):
-        yield node
-        return
-    for run in _RUNS.findall(node.words[0]):
-        size = 2 if _IDEOGRAPHS.match(run) else len(run)
-        yield from (Term((run[at : at + size],)) for at in range(max(len(run) - size, 0) + 1))
+    if not loose:
+        return made
+    parts: list[Node] = []
+    for node in made:
+        if isinstance(node, Group) or node.spellings or not _IDEOGRAPHS.search(node.words[0]):
+            parts.append(node)
+            continue
+        for run in _RUNS.findall(node.words[0]):
+            size = 2 if _IDEOGRAPHS.match(run) else len(run)
+            parts += [Term((run[at : at + size],)) for at in range(max(len(run) - size, 0) + 1)]
+    return parts

@@ -134,6 +134,7 @@ class ChunkVectors:
         service = await self._usable()
         if service is None or not texts:
             return None
+        import numpy as np
 
         def read() -> Operation[Rows]:
             columns = f"coalesce(chunks.shown, chunks.body), {self._database.vector_column}"
@@ -141,7 +142,10 @@ class ChunkVectors:
             return (yield selected(columns, f"vectors, {JOINED}", before))
 
         stored = await self._database.read(read)
-        known = {text: _array(vector) for text, vector in stored}
+        known: dict[str, NDArray[np.float32]] = {
+            text: np.frombuffer(vector, np.float32) if isinstance(vector, bytes) else np.asarray(vector, np.float32)
+            for text, vector in stored
+        }
         missing = [each for each in dict.fromkeys(texts) if each not in known]
         if missing:
             made = await self._made(service, missing)
@@ -150,10 +154,13 @@ class ChunkVectors:
             known |= zip(missing, made, strict=True)
         return [known[each] for each in texts]
 
-    async def of_query(self, text: str) -> "NDArray[np.float32] | None":
-        """The vector of what is searched for; None: none is made."""
+    async def of_query(self, text: str, *, required: bool) -> "NDArray[np.float32] | None":
+        """The vector of what is searched for; None: none is made. Raises `StoreError` if it is required then."""
         service = await self._usable()
         if service is None:
+            if required:
+                without = ("It has no vectors to search.", "Give it an embedding service, or search by text.")
+                raise self._database.error(*(await self._database.lack() or without))
             return None
         (vector,) = await embedded(service, [text])
         dimensions = (await self._database.read(_facts)).get("dimensions")
@@ -162,11 +169,6 @@ class ChunkVectors:
         with suppress(StoreError):  # who may only read an index searches it as it is
             await self.catch_up()
         return vector
-
-    async def no_vectors(self) -> StoreError:
-        """That there are no vectors to search, and why."""
-        without = ("It has no vectors to search.", "Give it an embedding service, or search by text.")
-        return self._database.error(*(await self._database.lack() or without))
 
     def add(
         self, chunks: Sequence[int], vectors: "Sequence[NDArray[np.float32]] | NDArray[np.float32] | None"
@@ -182,10 +184,7 @@ class ChunkVectors:
             if (facts.setdefault("model", made_by[0]), facts.setdefault("dimensions", made_by[1])) != made_by:
                 raise self._other(f"vectors of {facts['dimensions']} numbers", f"gives {dimensions}")
         yield _REMEMBERED, [(name, facts[name]) for name in ("model", "dimensions")]
-        yield (
-            _ADDED.format(place=self._database.vector_place),
-            [(vector, chunk) for chunk, vector in zip(chunks, vectors, strict=True)],
-        )
+        yield _ADDED.format(place=self._database.vector_place), list(zip(vectors, chunks, strict=True))
 
     async def catch_up(self) -> int:
         """Make vectors of some chunks that were stored without. Returns of how many; 0: of none, or not now."""
@@ -280,13 +279,6 @@ class ChunkVectors:
             f"It has {found}, and {name!r} {given}: they cannot be compared.",
             "Use the service that made them, or make them anew: `goalport rag reembed`, or `await store.reembed()`.",
         )
-
-
-def _array(vector: Any) -> "NDArray[np.float32]":
-    """A vector that a driver has read: its bytes, or its numbers."""
-    import numpy as np
-
-    return np.frombuffer(vector, np.float32) if isinstance(vector, bytes) else np.asarray(vector, np.float32)
 
 
 def _facts() -> Operation[dict[str, Any]]:
