@@ -32,7 +32,7 @@ from goalport.runtime.process import (
     Scope,
     agent_tool,
 )
-from goalport.runtime.process.context import fill, missing
+from goalport.runtime.process.execution import fill, missing
 from goalport.runtime.process.scope import inferred_type, inputs_of
 from goalport.testing.models import LlmInvocation, answer_to
 from goalport.tools import Tool, ToolGroup, ToolGroupResolver

@@ -16,7 +16,7 @@ from mcp.server.auth.provider import AccessToken
 
 from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.events import Event
-from goalport.runtime.process.context import DirectCalls
+from goalport.runtime.process import DirectCalls
 from goalport.tools import ToolResult, calling_from
 from goalport.tools.upstream.config import ServerConfig, read_config
 from goalport.tools.upstream.upstream_server import ServerState

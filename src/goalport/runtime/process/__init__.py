@@ -3,19 +3,11 @@
 from goalport.runtime.process.action_progress import ActionInvocation, Failure
 from goalport.runtime.process.action_tools import Decider, agent_tool, require_type, with_awaiting
 from goalport.runtime.process.agent_process import AgentProcess, ProcessPlatform
-from goalport.runtime.process.context import (
-    SERVICE_TYPES,
-    ActionContext,
-    ArgumentResolver,
-    DirectCalls,
-    OperationContext,
-    current_operation,
-    run_subagent,
-    spending_outside,
-)
+from goalport.runtime.process.context import ActionContext, OperationContext, run_subagent
 from goalport.runtime.process.contexts import Context, ContextRepository, StoredContexts
+from goalport.runtime.process.direct_calls import DirectCalls, current_operation, spending_outside
 from goalport.runtime.process.event_log import Follower, Heartbeat, LoggedEvent, Rested, follow
-from goalport.runtime.process.execution import decline, find_question, settle
+from goalport.runtime.process.execution import SERVICE_TYPES, ArgumentResolver, decline, find_question, settle
 from goalport.runtime.process.ledger import Budget, Ledger, Spending
 from goalport.runtime.process.lifecycle import (
     Completed,

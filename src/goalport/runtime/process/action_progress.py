@@ -11,7 +11,7 @@ A call of an upstream server's tool may go on while its action is parked: the se
 expects the answer in the same call. Such a call runs in a task of its own (`OpenCall`), where the action finds it when
 it begins again. It ends with the program or the action; after a restart it is made anew.
 
-The fields are set by those who run an action: `context`, `attempt`, `execution` and `tick`.
+The fields are set by those who run an action: `context`, `execution` and `tick`.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from goalport.runtime.process.ledger import NOTHING
 from goalport.runtime.process.questions import Question
 from goalport.store import OPEN, closed, persistent
 from goalport.tools import ContextValue, Interruption, ToolResult
-from goalport.tools.upstream.active_calls import Asked, CallRecord, call_hooks
+from goalport.tools.upstream.active_calls import Asked, CallRecord, Progress, call_hooks
 
 PLACE: Final[ContextVar[str]] = ContextVar("goalport_place", default="")
 """What the calling code belongs to: an item of `parallel_map` or a call of a tool; empty: the action itself."""
@@ -52,8 +52,6 @@ _HALF: Final = 300
 MOST_WORDS: Final = 2 * _HALF
 """The number of characters of a failure that are shown in all."""
 _NO_NAMES: Final = frozenset[str]()
-_NO_WORDS: Final[Mapping[str, str]] = {}
-_NO_NUMBERS: Final[Mapping[str, int]] = {}
 
 
 @persistent("goalport.process.journal:Step")
@@ -175,17 +173,9 @@ class ActionProgress(Generic[P]):
     @property
     def state(self) -> ActionProgressState:
         """The progress now, without history, results and journals."""
-        return ActionProgressState(
-            has_run=frozenset(self.has_run),
-            left_out=dict(self.left_out) if self.left_out else _NO_WORDS,
-            declined=dict(self.declined) if self.declined else _NO_WORDS,
-            waits=dict(self.waits) if self.waits else _NO_WORDS,
-            skipped=self.skipped,
-            numbers=dict(self.numbers) if self.numbers else _NO_NUMBERS,
-            begun=self.begun,
-            paused_after=self.paused_after,
-            interrupted=self.interrupted,
-        )
+        words = dict(self.left_out), dict(self.declined), dict(self.waits)
+        numbers = dict(self.numbers), self.begun, self.paused_after
+        return ActionProgressState(frozenset(self.has_run), *words, self.skipped, *numbers, self.interrupted)
 
     def restore(self, state: ActionProgressState, begun: Iterable[tuple[str, int]]) -> None:
         """Have the progress that a process had, and a journal without records for each action that has begun.
@@ -271,18 +261,18 @@ class Journal(Generic[P]):
         self.parked, self.running = False, True
         self.waits_for.clear()
         self.again, self.begun = self.begun, True
-        self.name_replies()
+        if self.unnamed_replies:
+            self.name_replies()
 
     def name_replies(self) -> None:
         """Find the names of the replies to the first run."""
-        if self.unnamed_replies:
-            names = Names(self.key)
-            for each in self.unnamed_replies:
-                with at_place(each.place):
-                    name = names.next("model", fingerprint_of_model_call(each.model, each.call))
-                if each.reply is not None:
-                    self.replies[name] = each.reply
-            self.unnamed_replies.clear()
+        names = Names(self.key)
+        for each in self.unnamed_replies:
+            with at_place(each.place):
+                name = names.next("model", fingerprint_of_model_call(each.model, each.call))
+            if each.reply is not None:
+                self.replies[name] = each.reply
+        self.unnamed_replies.clear()
 
     @property
     def steps(self) -> Iterator[tuple[str, str, object]]:
@@ -290,16 +280,12 @@ class Journal(Generic[P]):
         self.name_replies()
         if self.running:
             yield "begun", self.key, int(self.key.rpartition(":")[2])
-        asked = {name: "approval" if name in self.approvals else "question" for name in self.questions}
-        for kind, values in (
-            ("reply", self.replies),
-            ("result", self.results),
-            ("question", self.questions),
-            ("message", self.messages),
-            ("child", self.children),
-        ):
-            for name, value in values.items():
-                yield asked[name] if kind == "question" else kind, name, value
+        yield from (("reply", *each) for each in self.replies.items())
+        yield from (("result", *each) for each in self.results.items())
+        for name, question in self.questions.items():
+            yield "approval" if name in self.approvals else "question", name, question
+        yield from (("message", *each) for each in self.messages.items())
+        yield from (("child", *each) for each in self.children.items())
 
     def forget_work(self) -> list[Question]:
         """Forget the replies and results of a failed attempt, so that the next one does not fail for the same reason.
@@ -351,26 +337,37 @@ class Names:
         return f"{name}#{number}"
 
 
-class Asker(Protocol):
-    """Asks people questions for a call, and receives its progress."""
-
-    @property
-    def record(self) -> CallRecord | None: ...
-    def ask(self, message: str, asked: Asked, key: str, /) -> Question: ...
-    def withdraw(self, question: Question, /) -> None: ...
-    async def progress(self, done: float, of: float | None, message: str | None, /) -> None: ...
-
-
 class OpenCall:
-    """A call that runs in a task of its own, from when this object is made."""
+    """A call that runs in a task of its own, from when this object is made.
 
-    def __init__(self, run: Callable[[], Awaitable[ToolResult]], asker: Asker) -> None:
-        self._asker = asker
+    Parameters: `ask` puts a question to people, `withdraw` takes it back when the call no longer needs the answer,
+    `progress` is told of progress, and `record` keeps what the call has begun.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[], Awaitable[ToolResult]],
+        ask: Callable[[str, Asked, str], Question],
+        withdraw: Callable[[Question], object],
+        progress: Progress,
+        record: CallRecord | None = None,
+    ) -> None:
+        self._put, self._withdraw = ask, withdraw
         self._asked: dict[str, tuple[Question, Future[Question]]] = {}
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._task = self._loop.create_task(self._run(run))
-        self._task.add_done_callback(self._ended)
+
+        async def with_hooks() -> ToolResult:
+            with call_hooks(ask=self._ask, progress=progress, record=record):
+                return await run()
+
+        def ended(task: "asyncio.Task[ToolResult]") -> None:
+            if not task.cancelled():
+                task.exception()  # an error is raised where the result is requested
+            self._news.set()
+
+        self._task = self._loop.create_task(with_hooks())
+        self._task.add_done_callback(ended)
 
     async def result(self) -> ToolResult | None:
         """Wait for the result of the call; None when the call needs the answer of a person first."""
@@ -389,12 +386,8 @@ class OpenCall:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._task.cancel)
 
-    async def _run(self, run: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
-        with call_hooks(ask=self._ask, progress=self._asker.progress, record=self._asker.record):
-            return await run()
-
     async def _ask(self, message: str, asked: Asked, key: str = "", /) -> object:
-        question = self._asker.ask(message, asked, key)
+        question = self._put(message, asked, key)
         answered: Future[Question] = self._loop.create_future()
         self._asked[question.id] = question, answered
         self._news.set()
@@ -402,12 +395,7 @@ class OpenCall:
             return (await answered).answer
         finally:
             del self._asked[question.id]
-            self._asker.withdraw(question)
-
-    def _ended(self, task: "asyncio.Task[ToolResult]") -> None:
-        if not task.cancelled():
-            task.exception()  # an error is raised where the result is requested
-        self._news.set()
+            self._withdraw(question)
 
 
 def at_place(name: str) -> ContextValue[str]:

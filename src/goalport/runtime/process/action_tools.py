@@ -21,7 +21,8 @@ from goalport.base.errors import BadInput, DeclarationError, GoalportError, Proc
 from goalport.base.words import corrections, type_label, type_name, validation_problems
 from goalport.runtime.ai.output_type import output_schema
 from goalport.runtime.process.agent_process import AgentProcess
-from goalport.runtime.process.context import SERVICE_TYPES, ActionContext
+from goalport.runtime.process.context import ActionContext
+from goalport.runtime.process.execution import SERVICE_TYPES
 from goalport.runtime.process.scope import Scope
 from goalport.tools import Parameter, Tool, ToolResult, snake
 from goalport.tools.functions import listed_arguments

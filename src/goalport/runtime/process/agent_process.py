@@ -249,6 +249,14 @@ class AgentProcess:
     # How it stands.
 
     @property
+    def ancestry(self) -> "Sequence[AgentProcess]":
+        """This process, the one that started it, and so on up to the root."""
+        line: list[AgentProcess] = [self]
+        while line[-1].parent is not None:
+            line.append(line[-1].parent)
+        return line
+
+    @property
     def root(self) -> "AgentProcess":
         """The process that a caller started: this one, or the one above all those that started it."""
         root = self

@@ -1,13 +1,14 @@
-"""What a user's function is given: the context of its action, and its arguments.
+"""What the code of an action works with: its context, and what happens to the calls of tools and models that it makes.
 
 A context belongs to one attempt of one action: it gives the action its process, the blackboard, its tools, and a way to
-report progress. After the attempt was abandoned, it refuses to change the process. Arguments are objects from the
-blackboard, and services of the process and the platform. Also here are models that are asked and tools that are called
-outside of actions: the platform's `Ai`, called inside of an action, works for that action; elsewhere events go to the
-platform's listeners, and costs are noted by `spending_outside`.
+report progress. After the attempt was abandoned, it refuses to change the process. Calls of tools, whoever makes them
+(a model, the action's own code, another tool), are recorded in the action's journal. Before a call that needs approval
+a person is asked; calls of upstream servers go on while their action is parked. Before each turn of a model the process
+may pause, or end the action. Above: `execution`, which makes a context for each attempt.
 """
 
 import inspect
+import json
 from asyncio import CancelledError
 from collections.abc import (
     AsyncGenerator,
@@ -18,55 +19,71 @@ from collections.abc import (
     Generator,
     Iterable,
     Mapping,
-    Sequence,
 )
-from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from logging import getLogger
 from time import perf_counter
-from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeGuard, TypeVar, cast, overload, runtime_checkable
+from types import coroutine
+from typing import Any, Final, Self, TypeAlias, TypeGuard, TypeVar, cast, overload
 
+import anyio
 from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class
 
 from goalport.agents.blackboard import DEFAULT_BINDING, Blackboard
-from goalport.agents.domain import (
-    SERVICES,
-    Agent,
-    Injected,
-    Input,
-    Parameter,
-    ProvidedInput,
-    Resolved,
-    Resolver,
-    WaitFor,
-    inputs_among,
-)
+from goalport.agents.domain import SERVICES, Agent, WaitFor
 from goalport.base.caller import Caller
-from goalport.base.errors import Declined, DeploymentError, GoalportError, NonRetryable, UnknownName, leaves
-from goalport.base.events import Event, EventListener, MessageDelta, MessageSent, ProgressUpdated, SourcesShown
+from goalport.base.errors import (
+    Declined,
+    GoalportError,
+    NonRetryable,
+    TerminateAction,
+    ToolError,
+    UnknownName,
+    leaves,
+)
+from goalport.base.events import (
+    Event,
+    MessageDelta,
+    MessageSent,
+    ModelReplied,
+    ModelRetried,
+    ProgressUpdated,
+    SourcesShown,
+)
 from goalport.base.secrecy import SecretHider
-from goalport.base.words import type_name
-from goalport.models.llm import AssistantMessage, TextDelta, ThinkingDelta, TokenUsage
+from goalport.base.words import excerpt, one_line, type_name
+from goalport.models.llm import AssistantMessage, ModelCall, ModelReply, TextDelta, ThinkingDelta, TokenUsage
 from goalport.runtime.ai import (
     TOOL_CONTEXT,
     Ai,
     Interaction,
     Operation,
+    ReplyRecord,
     ToolContext,
     to_be_awaited,
     tool_context,
 )
-from goalport.runtime.process.action_progress import PLACE, Journal, Names, Parked, at_place, fingerprint
+from goalport.runtime.process.action_progress import (
+    PLACE,
+    Journal,
+    Names,
+    OpenCall,
+    Parked,
+    UnnamedReply,
+    at_place,
+    fingerprint,
+    fingerprint_of_model_call,
+    fingerprint_of_tool_call,
+)
 from goalport.runtime.process.agent_process import AgentProcess
-from goalport.runtime.process.attempt import ActionCalls, ActionOperation, Attempt
-from goalport.runtime.process.ledger import Spending
-from goalport.runtime.process.lifecycle import Completed, Waiting
-from goalport.runtime.process.questions import SchemaSubmission
-from goalport.tools import CALL_SITE, Contained, ContextValue, ContextValues, Tool, ToolResult, in_thread
+from goalport.runtime.process.lifecycle import Completed, ProcessStatus, Waiting
+from goalport.runtime.process.questions import Question, SchemaSubmission
+from goalport.tools import CALL_SITE, Contained, ContextValues, Tool, ToolResult, in_thread
 from goalport.tools.functions import CURRENT, PREPARE
+from goalport.tools.upstream.active_calls import Asked, SignInAddress
 
 _log = getLogger(__name__)
 T = TypeVar("T")
@@ -78,55 +95,11 @@ _DEEPEST: Final = 20
 """How deep processes may start one another; a deeper nesting is taken for an endless recursion."""
 _BLOCKING_SECONDS: Final = 0.5
 """The number of seconds for which a function may block the event loop before a warning is logged."""
+_SHOWN: Final = 2_000
+"""The most characters of arguments that a person is shown."""
+_LONGEST_REASON: Final = 300
+"""The most characters of a model's reason for declining that people are shown."""
 _current: "ContextVar[ActionContext | None]" = ContextVar("goalport_context", default=None)
-
-
-async def send_message(attempt: Attempt, message: Sendable) -> AssistantMessage:
-    """Send a message, and return it as it is kept; one that an earlier run of the action has sent is not sent again."""
-    name = attempt.names.next("message")
-    known = attempt.journal.messages.get(name)
-    if known is not None:
-        await _close(message)
-        return known
-    process, message_id = attempt.process, fingerprint(name)
-    if not isinstance(message, AssistantMessage):
-        told = AssistantMessage(message) if isinstance(message, str) else await _gathered(attempt, message_id, message)
-        message = told
-    sent = await process.platform.send_message(process, message_id, message)
-    attempt.journal.messages[name] = sent
-    process.emit(MessageSent(message_id, sent.content, action=attempt.action, process_id=process.id))
-    return sent
-
-
-async def _gathered(
-    attempt: Attempt, message_id: str, pieces: AsyncIterator[str] | AsyncIterator[TextDelta | ThinkingDelta]
-) -> AssistantMessage:
-    """The message of these pieces; each is told when it comes, without secrets."""
-    process, hider, thinking = attempt.process, SecretHider(), False
-    texts, thoughts = list[str](), list[str]()
-
-    def tell(words: str) -> None:
-        if words:
-            process.emit(MessageDelta(message_id, words, thinking, attempt.action, process_id=process.id))
-
-    try:
-        async for piece in pieces:
-            if isinstance(piece, ThinkingDelta) is not thinking:  # what is held back of the other text comes first
-                tell(hider.end())
-                thinking = not thinking
-            text = piece if isinstance(piece, str) else piece.text
-            (thoughts if thinking else texts).append(text)
-            tell(hider.next(text))
-    finally:
-        await _close(pieces)
-    tell(hider.end())
-    return AssistantMessage("".join(texts), thinking="".join(thoughts))
-
-
-async def _close(message: object) -> None:
-    """End the request to a model whose answer nobody reads any further."""
-    if isinstance(message, AsyncGenerator):
-        await cast("AsyncGenerator[object]", message).aclose()
 
 
 class OperationContext:
@@ -245,7 +218,7 @@ class OperationContext:
         with Contained():
             try:
                 if is_async(function):
-                    return await Timed(function(**arguments), self._warn_of_blocking)
+                    return await _timed(function(**arguments), self._warn_of_blocking)
                 call, limiter = partial(function, **arguments), self.process.platform.limiter
                 result = await in_thread(call, limiter, self._report_full_limiter)
                 return await cast("Awaitable[object]", result) if hasattr(result, "__await__") else result
@@ -270,9 +243,10 @@ class OperationContext:
         self.process.emit(ProgressUpdated(words, process_id=self.process.id))
 
     async def asked(self, name: str, wait: WaitFor[Any], /, *, approval: bool = False) -> Any:
-        """Return the answer to the question of that name; ask it if it was not asked yet. Raises what `ask` raises.
+        """Return the answer to the question of that name; ask it if it was not asked yet.
 
-        `approval` says that the question is whether a tool may be called.
+        `approval` says that the question is whether a tool may be called. Raises `Parked` while there is no answer,
+        `Declined` after a no, and `NonRetryable` outside of actions.
         """
         self._refuse_when_abandoned()
         self._refuse_to_wait_in_vain()
@@ -376,7 +350,44 @@ class ActionContext(OperationContext):
         the message cannot be kept.
         """
         self._refuse_when_abandoned()
-        return await send_message(self, message)
+        name = self.names.next("message")
+        known = self.journal.messages.get(name)
+        if known is not None:
+            await _close(message)
+            return known
+        process, message_id = self.process, fingerprint(name)
+        if isinstance(message, str):
+            message = AssistantMessage(message)
+        elif not isinstance(message, AssistantMessage):
+            message = await self._gathered(message_id, message)
+        sent = await process.platform.send_message(process, message_id, message)
+        self.journal.messages[name] = sent
+        process.emit(MessageSent(message_id, sent.content, action=self.action, process_id=process.id))
+        return sent
+
+    async def _gathered(
+        self, message_id: str, pieces: AsyncIterator[str] | AsyncIterator[TextDelta | ThinkingDelta]
+    ) -> AssistantMessage:
+        """The message of these pieces; each is told when it comes, without secrets."""
+        process, hider, thinking = self.process, SecretHider(), False
+        texts, thoughts = list[str](), list[str]()
+
+        def tell(words: str) -> None:
+            if words:
+                process.emit(MessageDelta(message_id, words, thinking, self.action, process_id=process.id))
+
+        try:
+            async for piece in pieces:
+                if isinstance(piece, ThinkingDelta) is not thinking:  # what is held back of the other text comes first
+                    tell(hider.end())
+                    thinking = not thinking
+                text = piece if isinstance(piece, str) else piece.text
+                (thoughts if thinking else texts).append(text)
+                tell(hider.next(text))
+        finally:
+            await _close(pieces)
+        tell(hider.end())
+        return AssistantMessage("".join(texts), thinking="".join(thoughts))
 
     @to_be_awaited
     async def as_sub_process(self, kind: type[T], agent: object, *inputs: object) -> T:
@@ -393,10 +404,7 @@ class ActionContext(OperationContext):
         child = self.journal.children.get(entry)
         if child is None:
             self._refuse_ephemeral("start others")
-            line = [self.process]
-            while line[-1].parent is not None:
-                line.append(line[-1].parent)
-            if len(line) >= _DEEPEST:
+            if len(line := self.process.ancestry) >= _DEEPEST:
                 names = " → ".join(each.agent.name for each in reversed(line[-4:]))
                 raise NonRetryable(f"Processes start one another more than {_DEEPEST} deep: {names}. Find the circle.")
             child = self.process.platform.start_child(self.process, self.action, agent, kind, inputs)
@@ -467,6 +475,12 @@ for _each in (OperationContext, run_subagent):  # a tool that takes the one, or 
     setattr(_each, CURRENT, ActionContext.current)
 
 
+async def _close(message: object) -> None:
+    """End the request to a model whose answer nobody reads any further."""
+    if isinstance(message, AsyncGenerator):
+        await cast("AsyncGenerator[object]", message).aclose()
+
+
 def is_async(function: Callable[..., object]) -> TypeGuard[Callable[..., Coroutine[Any, Any, object]]]:
     """Whether calling a function gives a coroutine; most say it themselves, and inspect looks for long."""
     code = getattr(function, "__code__", None)
@@ -474,184 +488,262 @@ def is_async(function: Callable[..., object]) -> TypeGuard[Callable[..., Corouti
     return is_coroutine or inspect.iscoroutinefunction(function)
 
 
-class Timed(Generic[T]):
-    """A coroutine to be awaited in place of another; `report` is given the seconds of each turn that took too long."""
-
-    def __init__(self, coroutine: Coroutine[Any, Any, T], report: Callable[[float], None]) -> None:
-        self._coroutine = coroutine
-        self._report = report
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        coroutine = self._coroutine
-        error: BaseException | None = None
-        while True:
-            start = perf_counter()
-            try:
-                waits_for = coroutine.send(None) if error is None else coroutine.throw(error)
-            except StopIteration as end:
-                return end.value
-            finally:
-                if (seconds := perf_counter() - start) >= _BLOCKING_SECONDS:
-                    self._report(seconds)
-            try:
-                yield waits_for
-                error = None
-            except BaseException as thrown:
-                error = thrown
+@coroutine
+def _timed(wrapped: Coroutine[Any, Any, T], report: Callable[[float], None]) -> Generator[Any, Any, T]:
+    """Await a coroutine; `report` is given the seconds of each turn in which it held the event loop too long."""
+    error: BaseException | None = None
+    while True:
+        start = perf_counter()
+        try:
+            waits_for = wrapped.send(None) if error is None else wrapped.throw(error)
+        except StopIteration as end:
+            return end.value
+        finally:
+            if (seconds := perf_counter() - start) >= _BLOCKING_SECONDS:
+                report(seconds)
+        try:
+            yield waits_for
+            error = None
+        except BaseException as thrown:
+            error = thrown
 
 
-_RUN_SERVICES: Mapping[type, Callable[[ActionContext], object]] = {
-    ActionContext: lambda context: context,
-    OperationContext: lambda context: context,
-    Blackboard: lambda context: context.blackboard,
-    AgentProcess: lambda context: context.process,
-    Ai: lambda context: context.ai,
-}
-SERVICE_TYPES: frozenset[type] = frozenset(_RUN_SERVICES)
-"""The types that this package injects; they are not looked up on the blackboard."""
+def _refuse_to_go_on(context: OperationContext) -> None:
+    """Raise `TerminateAction` if the process is to end or its budget is spent, and `NonRetryable` if nobody waits.
 
-
-@runtime_checkable
-class ArgumentResolver(Resolver, Protocol):
-    """Fills parameters of its own choice; such parameters are no preconditions of the action.
-
-    It is passed to the platform among its services. Several are asked in order, before goalport's own resolution;
-    the blackboard is tried last.
+    So an attempt that nobody waits for asks no model for nothing.
     """
-
-    def resolve(self, parameter: inspect.Parameter, context: ActionContext, /) -> object:
-        """Return the argument of a supported parameter; called each time an action, condition or cost is called."""
-        ...
-
-
-def missing(parameters: Iterable[Parameter], blackboard: Blackboard) -> list[str]:
-    """The types of required inputs that are missing on the blackboard."""
-    wanted = (each for each in inputs_among(parameters) if each.required)
-    return [type_name(each.type) for each in wanted if _find(each, blackboard) is None]
-
-
-async def fill(parameters: Sequence[Parameter], owner: object, context: ActionContext) -> dict[str, object]:
-    """An argument for each parameter, by name. What has to be entered for it is."""
-    prepare = context.process.platform.prepare
-    if prepare is not None:
-        await prepare([each.type for each in parameters if isinstance(each, Injected | ProvidedInput)], owner)
-    return {each.name: _argument(each, owner, context) for each in parameters}
-
-
-def _argument(parameter: Parameter, owner: object, context: ActionContext) -> object:
-    if isinstance(parameter, Input):
-        found = _find(parameter, context.blackboard)
-        return parameter.default if found is None else found
-    if isinstance(parameter, Resolved):
-        return cast("ArgumentResolver", parameter.resolver).resolve(parameter.parameter, context)
-    if isinstance(parameter, ProvidedInput) and isinstance(owner, parameter.type):
-        return owner
-    of_run = _RUN_SERVICES.get(parameter.type)
-    found = context.process.platform.service(parameter.type) if of_run is None else of_run(context)
-    if found is None and isinstance(parameter, ProvidedInput):
-        if parameter.required:
-            raise DeploymentError(
-                f"Expected the platform to have a service of type {parameter.type.__name__} for {parameter.name!r},"
-                " but it has none. Give one: mark it with @service in a workspace; AgentPlatform(services=[…]) in a"
-                " program."
-            )
-        return parameter.default
-    return found
-
-
-def _find(each: Input, blackboard: Blackboard) -> object | None:
-    if each.parts:
-        found: dict[str, object] = {}
-        for part in each.parts:
-            value = _find(part, blackboard)
-            if value is None and part.required:
-                return None
-            if value is not None or part.default is None:
-                found[part.name] = value
-        return cast("type[object]", each.type)(**found)
-    if each.binding == DEFAULT_BINDING:
-        return blackboard.last(each.type)
-    return blackboard.get(each.binding, cast("type[object]", each.type))
-
-
-_noting: ContextVar[tuple[list[Spending], ...]] = ContextVar("goalport_spending", default=())
-
-
-@contextmanager
-def spending_outside() -> Generator[list[Spending]]:
-    """A block in which the cost of models that are asked outside of processes is noted in the list that it gives."""
-    noted: list[Spending] = []
-    with ContextValue(_noting, (*_noting.get(), noted)):
-        yield noted
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outside(Operation):
-    """The `Operation` outside of processes."""
-
-    listener: EventListener
-
-    def emit(self, event: Event, /) -> None:
-        self.listener.on_event(event)
-
-    def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
-        _note(model, usage, seconds)
+    if context.cancelled:
+        raise NonRetryable(f"Process {context.process.id} no longer waits for this: no model and no tool is called.")
+    for each in reversed(context.process.ancestry):  # one above that has spent its budget is ended, or its turn is
+        if each.end_requested is not None:
+            raise TerminateAction(each.end_requested.reason)
+        if overspent := each.options.overspent(each):
+            each.exceed(overspent)
+            raise TerminateAction(overspent)
 
 
 @dataclass(frozen=True, slots=True)
-class DirectCalls:
-    """Where a client calls tools by themselves, without a process: the `CallSite` of `goalport.tools`.
+class ActionCalls:
+    """Where an attempt of an action calls tools: the `CallSite` of `goalport.tools`."""
 
-    Nobody can be asked for approval there, and nothing is recorded.
-    """
+    context: OperationContext
 
-    caller: Caller
-    """The caller of the request."""
-    listener: EventListener
-    """Receives the events, which name no process."""
-
-    def remembers(self, _tool: Tool, _arguments: Mapping[str, object], /) -> bool:
-        return False
-
-    async def call(self, tool: Tool, arguments: Mapping[str, object], /) -> ToolResult:
-        """Return the result of the call; that of a tool whose calls a person has to approve is an error."""
-        return await tool.run_unattended(arguments)
-
-    async def call_once(self, tool: Tool, /) -> ToolResult:
-        return await tool.run_unattended({})
+    @property
+    def caller(self) -> Caller:
+        return self.context.process.caller
 
     def emit(self, event: SourcesShown, /) -> None:
-        self.listener.on_event(event)
+        process = self.context.process
+        process.emit(replace(event, process_id=process.id, action=self.context.action))
 
     def before_request(self) -> None:
-        """Refuse nothing: there is no budget."""
+        _refuse_to_go_on(self.context)
 
     def spend(self, model: str, tokens: int, cost: float, seconds: float, /) -> None:
-        """Note one request that a tool made to a model in all blocks of `spending_outside`."""
-        _note(model, TokenUsage(input_tokens=tokens, cost=cost), seconds)
+        usage = TokenUsage(input_tokens=tokens, cost=cost)
+        self.context.process.spend(usage, action=self.context.action, model=model, seconds=seconds)
 
+    def remembers(self, tool: Tool, arguments: Mapping[str, object], /) -> bool:
+        journal, what = self.context.journal, fingerprint_of_tool_call(tool.name, arguments)
+        return journal.again and self.context.names.next("tool", what, peek=True) in journal.results
 
-def _note(model: str, usage: TokenUsage, seconds: float) -> None:
-    for each in _noting.get():
-        each.append(Spending("", "", model, usage, seconds))
+    async def call(self, tool: Tool, arguments: Mapping[str, object], /) -> ToolResult:
+        """Return the result of a call, made now or recorded. Raises `Parked` when a person has to be asked first."""
+        journal = self.context.journal
+        name = self.context.names.next("tool", fingerprint_of_tool_call(tool.name, arguments))
+        if name in journal.results:
+            return journal.results[name]
+        if tool.needs_approval and (refusal := await self._refusal(name, tool, arguments)):
+            return ToolResult.of_error(refusal)
+        with at_place(name):
+            try:
+                result = await (self._open_call(name, tool, arguments) if tool.server else tool.run(arguments))
+            except BaseExceptionGroup:
+                if journal.parked:
+                    raise Parked from None
+                raise
+            except get_cancelled_exc_class():
+                # Parking another part of the action may cancel this wait, but an open call must not end with it.
+                if not journal.parked:
+                    journal.end_calls(name)
+                raise
+        journal.results[name] = result
+        journal.calls.pop(name, None)
+        await self.context.process.store_steps()
+        return result
 
+    async def call_once(self, tool: Tool, /) -> ToolResult:
+        """Return the result of calling a tool without arguments; only an error is recorded.
 
-def current_operation(listener: EventListener) -> Operation:
-    """The operation of the running action, looked up at each use; elsewhere one whose events `listener` receives."""
-    return cast("Operation", _Current(_Outside(listener=listener)))
+        Whoever calls it at the same time shares the call, which therefore goes on when one of them is cancelled.
+        """
+        journal = self.context.journal
+        name = f"{journal.key}/once:{tool.name}"
+        if name in journal.results:
+            return journal.results[name]
+        result = await self._open_call(name, tool, {})
+        journal.end_calls(name)
+        if result.is_error:
+            journal.results[name] = result
+            await self.context.process.store_steps()
+        return result
 
-
-class _Current:
-    def __init__(self, outside: Operation) -> None:
-        self._outside = outside
-
-    def __getattr__(self, name: str) -> object:
-        process = AgentProcess.current()
-        if process is None:
-            return getattr(self._outside, name)
+    async def _refusal(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> str:
+        """The message for the model when a person did not approve the call; empty when the call may be made."""
+        if tool.confirmation is None:
+            written = json.dumps(dict(arguments), ensure_ascii=False, default=str)
+            of = f" of the server {tool.server!r}" if tool.server else ""
+            words = f"May the tool {tool.name!r}{of} be called with {excerpt(written, _SHOWN)}?"
+        else:
+            words = tool.confirmation(arguments)
         try:
-            context = ActionContext.current()
-        except GoalportError:
-            context = ActionContext(process)
-        # A process that was started by an action inherits the context variable of that action.
-        return getattr(ActionOperation(context if context.process is process else ActionContext(process)), name)
+            wait = WaitFor[bool].form_submission(words, bool)
+            reason = "" if await self.context.asked(name, wait, approval=True) else "The answer was no."
+        except Declined as declined:
+            reason = declined.reason
+        refusal = f"A person was asked whether {tool.name!r} may be called, and it was not: {reason}"
+        return f"{refusal} Do without this call." if reason else ""
+
+    async def _open_call(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
+        """Return the result of a call that stays open while a person is asked; begin it if there is none yet."""
+        journal = self.context.journal
+        if name not in journal.calls:
+            key = fingerprint(f"{name}/{journal.attempts}")
+            server = _ServerCall(self.context, tool.server, name, key)
+            run = partial(tool.run, arguments)
+            journal.calls[name] = OpenCall(run, server.ask, server.withdraw, server.progress, server)
+        result = await journal.calls[name].result()
+        if result is None:
+            journal.parked = True
+            raise Parked
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class _ServerCall:
+    """A call of an upstream server: asks people what it wants to know, and keeps what the call has begun there."""
+
+    context: OperationContext
+    server: str
+    name: str
+    """That of the call in the journal."""
+    key: str
+
+    @property
+    def begun(self) -> str:
+        found = self.context.journal.results.get(f"{self.name}/begun")
+        return "" if found is None else found.text
+
+    async def note_begun(self, identity: str, /) -> None:
+        if identity != self.begun:
+            self.context.journal.results[f"{self.name}/begun"] = ToolResult.of_text(identity)
+            await self.context.process.store_steps()
+
+    @property
+    def goes_on(self) -> bool:
+        # A call that is to end was taken out of the journal before.
+        return self.context.process.remote or self.name in self.context.journal.calls
+
+    def ask(self, message: str, asked: Asked, key: str, /) -> Question:
+        questions, name = self.context.journal.questions, f"{self.name}/{key}"
+        if key and (earlier := questions.get(name)) is not None and earlier.status != "withdrawn":
+            return earlier
+        wait = wait_for_server(self.server, message, asked)
+        question = self.context.process.ask(self.context.action, wait, in_action=True)
+        if key:
+            questions[name] = question
+        return question
+
+    def withdraw(self, question: Question, /) -> None:
+        process = self.context.process
+        if process.withdraw_question(question) and process.status is ProcessStatus.WAITING:
+            process.platform.resume(process)
+
+    async def progress(self, done: float, of: float | None, message: str | None, /) -> None:
+        words = message or (f"{done:g}" if of is None else f"{done:g}/{of:g}")
+        self.context.process.emit(ProgressUpdated(f"{self.server}: {words}", process_id=self.context.process.id))
+
+
+def wait_for_server(server: str, message: str, asked: Asked) -> WaitFor[Any]:
+    """What a person is asked for an upstream server. Raises `ToolError` if that is not possible."""
+    words = f"{server} asks: {message}"
+    try:
+        if isinstance(asked, SignInAddress | str):
+            url = asked.url if isinstance(asked, SignInAddress) else asked
+            # Only the addresses of our own actions have placeholders for our ids.
+            unfilled = url.replace("{", "%7B").replace("}", "%7D")
+            return WaitFor.url(words, unfilled, calls_back=isinstance(asked, SignInAddress))
+        if not isinstance(asked.get("properties"), Mapping) or "$ref" in json.dumps(asked, default=str):
+            raise TypeError("Expected fields, each described where it stands.")  # noqa: TRY301
+        return SchemaSubmission(words, asked)
+    except TypeError as error:
+        raise ToolError(f"The server {server!r} asked for something that is no form: {error}") from None
+
+
+@dataclass(slots=True)
+class _NamedReply:
+    """The place in a journal for a model's reply: the `ReplyRecord` of `goalport.runtime`."""
+
+    context: OperationContext
+    name: str
+    reply: ModelReply | None
+
+    async def keep(self, reply: ModelReply, /) -> None:
+        self.context.journal.replies[self.name] = reply
+        await self.context.process.store_steps()
+
+
+class ActionOperation(Operation):
+    """An attempt as the operation that a model works for: the `Operation` of `goalport.runtime`."""
+
+    def __init__(self, context: OperationContext) -> None:
+        self._context, self._process = context, context.process
+        self.place = context.process.id, context.action
+        self.prompts = context.process.prompts
+
+    def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
+        """The record for the reply to a request; it holds the reply already if the action began again."""
+        journal = self._context.journal
+        if journal.again or self._process.durable:
+            name = self._context.names.next("model", fingerprint_of_model_call(model, call))
+            return _NamedReply(self._context, name, journal.replies.get(name))
+        reply = UnnamedReply(PLACE.get(), model, call)
+        journal.unnamed_replies.append(reply)
+        return reply
+
+    def emit(self, event: Event, /) -> None:
+        """Emit an event of the process, and note while a provider has to be asked again."""
+        if isinstance(event, ModelRetried):
+            self._process.progress.waits[event.action] = event.message
+        elif isinstance(event, ModelReplied):
+            self._process.progress.waits.pop(event.action, None)
+        self._process.emit(event)
+
+    def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
+        self._process.spend(usage, action=self._context.action, model=model, seconds=seconds)
+
+    def decline(self, reason: str, /) -> None:
+        """Note why the action may return nothing; the reason is shown when no other way leads to the goal."""
+        declined, action = self._process.progress.declined, self._context.action
+        declined.pop(action, None)
+        if words := one_line(reason, _LONGEST_REASON):
+            declined[action] = words
+
+    def note_missing(self, role: str, why: str, /) -> None:
+        """Log what is missing of a tool group and keep it for the history, once in a run of the action."""
+        missing = self._context.journal.missing
+        if role not in missing:
+            missing[role] = why
+            _log.warning("%s runs without some of its tools. %s", self._context.action or "A condition", why)
+
+    async def before_turn(self, tool: str, /) -> None:
+        """Before a call of a tool, pause as long as the run's options say. `tool` is empty before a request of a model.
+
+        Raises `TerminateAction` if the process is to end or its budget is spent, and `NonRetryable` if nobody waits.
+        """
+        _refuse_to_go_on(self._context)
+        pause = self._process.options.tool_delay if tool else 0.0
+        if pause > 0:
+            await anyio.sleep(pause)
+            _refuse_to_go_on(self._context)

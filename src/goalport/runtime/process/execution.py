@@ -1,24 +1,44 @@
 """Runs one action of a process, and changes the process by its result, its failure, or a person's answer.
 
-A result must be of the type that the action declares, and so must an answer, which becomes the result of an action that
-asked at its end. Above: `tick`, which decides which actions run, and the platform, which receives answers.
+Its arguments are objects from the blackboard, and services of the process and the platform. It is tried as often as
+its retry policy says. A result must be of the type that the action declares, and so must an answer, which becomes the
+result of an action that asked at its end. Below: `context`, which the code of an action works with. Above: `tick`,
+which decides which actions run, and the platform, which receives answers.
 """
 
+import inspect
 import time
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from logging import ERROR, INFO, getLogger
 from traceback import clear_frames
 from types import TracebackType
-from typing import Final, NamedTuple, cast
+from typing import Final, Protocol, cast, runtime_checkable
 
 import anyio
 
-from goalport.agents.blackboard import fits, matcher, related
-from goalport.agents.domain import Action, SomeOf, WaitFor, awaited, is_state, parts_of, promises_of
+from goalport.agents.blackboard import DEFAULT_BINDING, Blackboard, fits, matcher, related
+from goalport.agents.domain import (
+    Action,
+    Injected,
+    Input,
+    Parameter,
+    ProvidedInput,
+    Resolved,
+    Resolver,
+    SomeOf,
+    WaitFor,
+    awaited,
+    inputs_among,
+    is_state,
+    parts_of,
+    promises_of,
+)
 from goalport.agents.domain.expressions import AccessDenied
 from goalport.base.errors import (
     BadInput,
+    DeploymentError,
     ModelError,
     NonRetryable,
     ProcessFailed,
@@ -41,10 +61,10 @@ from goalport.base.events import (
 from goalport.base.observe.spans import action_span, note_end, note_failure
 from goalport.base.secrecy import hide
 from goalport.base.words import message_of, type_name, with_article
+from goalport.runtime.ai import Ai
 from goalport.runtime.process.action_progress import ActionInvocation, Parked, Step, in_words
 from goalport.runtime.process.agent_process import AgentProcess
-from goalport.runtime.process.attempt import ActionOperation
-from goalport.runtime.process.context import ActionContext, fill
+from goalport.runtime.process.context import ActionContext, ActionOperation, OperationContext
 from goalport.runtime.process.ledger import NOTHING
 from goalport.runtime.process.lifecycle import Failed
 from goalport.runtime.process.questions import Question, QuestionStatus
@@ -54,6 +74,78 @@ from goalport.tools import Tool, ToolGroupRequirement, ToolResult
 _log = getLogger(__name__)
 _SHOWN_CLASSES: Final = 3
 """The number of classes of a collection's elements that an error message names."""
+_RUN_SERVICES: Mapping[type, Callable[[ActionContext], object]] = {
+    ActionContext: lambda context: context,
+    OperationContext: lambda context: context,
+    Blackboard: lambda context: context.blackboard,
+    AgentProcess: lambda context: context.process,
+    Ai: lambda context: context.ai,
+}
+SERVICE_TYPES: frozenset[type] = frozenset(_RUN_SERVICES)
+"""The types that this package injects; they are not looked up on the blackboard."""
+
+
+@runtime_checkable
+class ArgumentResolver(Resolver, Protocol):
+    """Fills parameters of its own choice; such parameters are no preconditions of the action.
+
+    It is passed to the platform among its services. Several are asked in order, before goalport's own resolution;
+    the blackboard is tried last.
+    """
+
+    def resolve(self, parameter: inspect.Parameter, context: ActionContext, /) -> object:
+        """Return the argument of a supported parameter; called each time an action, condition or cost is called."""
+        ...
+
+
+def missing(parameters: Iterable[Parameter], blackboard: Blackboard) -> list[str]:
+    """The types of required inputs that are missing on the blackboard."""
+    wanted = (each for each in inputs_among(parameters) if each.required)
+    return [type_name(each.type) for each in wanted if _find(each, blackboard) is None]
+
+
+async def fill(parameters: Sequence[Parameter], owner: object, context: ActionContext) -> dict[str, object]:
+    """An argument for each parameter, by name. What has to be entered for it is."""
+    prepare = context.process.platform.prepare
+    if prepare is not None:
+        await prepare([each.type for each in parameters if isinstance(each, Injected | ProvidedInput)], owner)
+    return {each.name: _argument(each, owner, context) for each in parameters}
+
+
+def _argument(parameter: Parameter, owner: object, context: ActionContext) -> object:
+    if isinstance(parameter, Input):
+        found = _find(parameter, context.blackboard)
+        return parameter.default if found is None else found
+    if isinstance(parameter, Resolved):
+        return cast("ArgumentResolver", parameter.resolver).resolve(parameter.parameter, context)
+    if isinstance(parameter, ProvidedInput) and isinstance(owner, parameter.type):
+        return owner
+    of_run = _RUN_SERVICES.get(parameter.type)
+    found = context.process.platform.service(parameter.type) if of_run is None else of_run(context)
+    if found is None and isinstance(parameter, ProvidedInput):
+        if parameter.required:
+            raise DeploymentError(
+                f"Expected the platform to have a service of type {parameter.type.__name__} for {parameter.name!r},"
+                " but it has none. Give one: mark it with @service in a workspace; AgentPlatform(services=[…]) in a"
+                " program."
+            )
+        return parameter.default
+    return found
+
+
+def _find(each: Input, blackboard: Blackboard) -> object | None:
+    if each.parts:
+        found: dict[str, object] = {}
+        for part in each.parts:
+            value = _find(part, blackboard)
+            if value is None and part.required:
+                return None
+            if value is not None or part.default is None:
+                found[part.name] = value
+        return cast("type[object]", each.type)(**found)
+    if each.binding == DEFAULT_BINDING:
+        return blackboard.last(each.type)
+    return blackboard.get(each.binding, cast("type[object]", each.type))
 
 
 async def invoke_all(process: AgentProcess, actions: Sequence[Action]) -> Failed | None:
@@ -67,6 +159,19 @@ async def invoke_all(process: AgentProcess, actions: Sequence[Action]) -> Failed
         for action in actions:
             tasks.start_soon(one, action)
     return next((end for end in ends if end is not None), None)
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run of an action, from when it begins until it is over or parked, and how it has ended."""
+
+    started_at: datetime
+    start: float
+    planned: int
+    """How many actions were to run in all when it began."""
+    status: ActionStatus = "succeeded"
+    result: object = None
+    error: Exception | None = None
 
 
 async def invoke(process: AgentProcess, action: Action) -> Failed | None:
@@ -84,17 +189,17 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         await process.store_steps()
     if process.listeners.attentive:
         process.emit(ActionStarted(action.name, number, planned, process_id=process.id))
-    started_at, start = datetime.now(UTC), time.perf_counter()
+    run = _Run(datetime.now(UTC), time.perf_counter(), planned)
     process.acting += 1
     try:
         if not process.traced:
-            end = await _run(process, action)
+            await _run(process, action, run)
         else:
             with action_span(action.name, agent=process.agent.name, process_id=process.id) as span:
-                end = await _run(process, action)
-                note_end(span, "action", end.status, process.ledger.unsettled.get(action.name, NOTHING).spent)
-                if end.error is not None and not isinstance(end.error, Signal):
-                    note_failure(span, end.error)
+                await _run(process, action, run)
+                note_end(span, "action", run.status, process.ledger.unsettled.get(action.name, NOTHING).spent)
+                if run.error is not None and not isinstance(run.error, Signal):
+                    note_failure(span, run.error)
     except Parked:
         # A child that was answered meanwhile will not wake this action: then the action just begins again.
         child = next((each for each in journal.waits_for if not each.status.ended), None)
@@ -109,10 +214,10 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         return None
     finally:
         process.acting -= 1
-    await _conclude(process, action, end, planned, started_at, time.perf_counter() - start)
+    await _conclude(process, action, run)
     # The caller's mistake for which it ended: its own, that of a sub-process, or an access that was refused.
     expected: type[BadInput] = BadInput
-    for each in causes(end.error):
+    for each in causes(run.error):
         mistake = next((leaf for leaf in leaves(each) if isinstance(leaf, expected)), None)
         if mistake is not None:
             return Failed(hide(message_of(mistake)), caller_mistake=True)
@@ -121,62 +226,39 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     return None
 
 
-async def _conclude(
-    process: AgentProcess, action: Action, end: "_End", planned: int, started_at: datetime, seconds: float
-) -> None:
+async def _conclude(process: AgentProcess, action: Action, run: _Run) -> None:
     """Note how an action ended that is over, change the process as its end demands, and store that."""
-    progress = process.progress
+    progress, seconds = process.progress, time.perf_counter() - run.start
     journal = progress.end(action.name, f"{action.name} is over, which had started it.")
-    journal.running = False
-    steps = (
-        [
+    journal.running, steps = False, tuple[Step, ...]()
+    if process.platform.keep_journals:
+        steps = tuple(
             Step(kind, name, getattr(value, "id", None) if kind in {"question", "approval", "child"} else value)
             for kind, name, value in journal.steps
-        ]
-        if process.platform.keep_journals
-        else ()
-    )
+        )
     for question in process.questions.open:
         if question.in_action and question.action == action.name:
             process.withdraw_question(question)
     cost, words = process.ledger.unsettled.pop(action.name, NOTHING), None
-    if end.error is not None:
-        words = end.error.reason if isinstance(end.error, Signal) else process.words_for(end.error)
-    progress.history.append(
-        ActionInvocation(
-            action.name,
-            started_at,
-            seconds,
-            end.status,
-            words,
-            cost,
-            journal.attempts,
-            tuple(steps),
-            tuple(journal.missing.values()),
-        )
-    )
-    _apply(process, action, end, words)
+    if run.error is not None:
+        words = run.error.reason if isinstance(run.error, Signal) else process.words_for(run.error)
+    said = run.status, words, cost, journal.attempts, steps, tuple(journal.missing.values())
+    progress.history.append(ActionInvocation(action.name, run.started_at, seconds, *said))
+    _apply(process, action, run, words)
     if process.listeners.attentive:
-        number = len(progress.history)
-        process.emit(ActionFinished(action.name, number, planned, end.status, seconds, words, process_id=process.id))
+        done = len(progress.history), run.planned, run.status, seconds, words
+        process.emit(ActionFinished(action.name, *done, process_id=process.id))
     if process.durable:  # the end of the goal's action is probably that of the process, with which it is stored
         at_goal = process.goal is not None and process.goal.action == action.name
-        await process.checkpoint(soon=at_goal and end.status == "succeeded")
+        await process.checkpoint(soon=at_goal and run.status == "succeeded")
 
 
-class _End(NamedTuple):
-    """How an action ended."""
-
-    status: ActionStatus
-    result: object = None
-    error: Exception | None = None
-
-
-async def _run(process: AgentProcess, action: Action) -> _End:
+async def _run(process: AgentProcess, action: Action, run: _Run) -> None:
     try:
         result = as_declared(action, await _attempts(process, action))
     except Signal as signal:
-        return _End("replanned" if isinstance(signal, ReplanRequested) else "terminated", error=signal)
+        run.status, run.error = "replanned" if isinstance(signal, ReplanRequested) else "terminated", signal
+        return
     except Exception as failure:
         if isinstance(failure, ModelError):
             _log.info("Process %s: %s failed and is left out: %s", process.id, action.name, in_words(failure))
@@ -185,16 +267,17 @@ async def _run(process: AgentProcess, action: Action) -> _End:
             # Where callers are told that the log has it, it has it whatever its level is.
             level = INFO if process.platform.tells_errors else ERROR
             _log.log(level, "Process %s: %s failed and is left out.", process.id, action.name, exc_info=True)
-        return _End("failed", error=failure)
+        run.status, run.error = "failed", failure
+        return
     if isinstance(result, SomeOf) and next(parts_of(result), None) is None:
         result = None
-    return _End("declined" if _gave_nothing(action, result) else "succeeded", result)
+    run.status, run.result = "declined" if _gave_nothing(action, result) else "succeeded", result
 
 
-def _apply(process: AgentProcess, action: Action, end: _End, words: str | None) -> None:
+def _apply(process: AgentProcess, action: Action, run: _Run, words: str | None) -> None:
     """Change the process as the end of an action demands."""
-    result, progress = end.result, process.progress
-    match end.error:
+    result, progress = run.result, process.progress
+    match run.error:
         case None if isinstance(result, WaitFor):
             if process.options.ephemeral:
                 _leave_out(process, action, "an ephemeral process cannot ask people: nobody would find it.", None)
@@ -222,7 +305,7 @@ def _apply(process: AgentProcess, action: Action, end: _End, words: str | None) 
         case Signal():
             _apply_result(process, action, None)
         case _:
-            _leave_out(process, action, words or "", end.error)
+            _leave_out(process, action, words or "", run.error)
 
 
 def _apply_result(process: AgentProcess, action: Action, result: object, kind: object = None) -> None:
@@ -337,10 +420,9 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
 async def _tools(process: AgentProcess, action: Action, operation: ActionOperation) -> tuple[Tool, ...]:
     """The tools of an action, for which people have signed in. Raises `NonRetryable` if it cannot run without them."""
     groups, seconds = process.groups, process.options.tool_delay
-    for role in action.settings.tool_groups:
-        await groups.obtain(ToolGroupRequirement(role))
-    for each in action.requirements:
+    for each in (*map(ToolGroupRequirement, action.settings.tool_groups), *action.requirements):
         await groups.obtain(each)
+    for each in action.requirements:
         # What is missing for another reason was there when the step was planned, and its tools say what is wrong.
         if groups.unmet(each) is None and (why := groups.missing(each)) is not None:
             raise NonRetryable(f"{action.name} cannot run. {why}")
@@ -422,18 +504,19 @@ def find_question(process: AgentProcess, question_id: str | None) -> tuple[Agent
     None stands for the only open question. Raises `UnknownName`, and `BadInput` if there is no open one or several.
     """
     everywhere = [(each, question) for each in process.subtree for question in each.questions]
-    if question_id is None:
-        open_ = [pair for pair in everywhere if pair[1].status == "open"]
-        if not open_:
-            raise BadInput("No question is open, so nothing can be answered.")
-        if len(open_) > 1:
-            listed = ", ".join(f"{question.id} ({question.message})" for _, question in open_)
-            raise BadInput(f"{len(open_)} questions are open. Say which is answered: {listed}.")
-        return open_[0]
-    found = next((pair for pair in everywhere if pair[1].id == question_id), None)
-    if found is None:
+    wanted = [
+        (each, question)
+        for each, question in everywhere
+        if (question.status == "open" if question_id is None else question.id == question_id)
+    ]
+    if len(wanted) == 1:
+        return wanted[0]
+    if question_id is not None:
         raise UnknownName("question", question_id, [question.id for _, question in everywhere])
-    return found
+    if not wanted:
+        raise BadInput("No question is open, so nothing can be answered.")
+    listed = ", ".join(f"{question.id} ({question.message})" for _, question in wanted)
+    raise BadInput(f"{len(wanted)} questions are open. Say which is answered: {listed}.")
 
 
 def settle(process: AgentProcess, question: Question, response: object, declined: str) -> None:
@@ -444,12 +527,9 @@ def settle(process: AgentProcess, question: Question, response: object, declined
     """
     if process.status.ended and question.status == "open":
         raise BadInput(f"Process {process.id} has ended: {process.status}. Nothing more can be answered.")
-    if declined:
-        decline(process, question, declined)
-        return
-    accepted = question.validated(response)
+    accepted = None if declined else question.validated(response)
     if accepted is None:
-        decline(process, question, "The answer was no.")
+        decline(process, question, declined or "The answer was no.")
         return
     process.settle_question(question, "answered", answer=accepted)
     if question.in_action:

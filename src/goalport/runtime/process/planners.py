@@ -38,8 +38,7 @@ from goalport.models.llm import LlmOptions, Models
 from goalport.runtime.ai import Ai, Interaction
 from goalport.runtime.ai.output_type import output_schema
 from goalport.runtime.process.agent_process import AgentProcess
-from goalport.runtime.process.attempt import ActionOperation
-from goalport.runtime.process.context import ActionContext
+from goalport.runtime.process.context import ActionContext, ActionOperation
 from goalport.runtime.process.lifecycle import Failed, Outcome, Stuck, Terminated, Waiting
 from goalport.runtime.process.process_options import ProcessOptions
 from goalport.tools import Parameter, Tool, snake
@@ -356,8 +355,7 @@ class _Rounds(ActionOperation):
     """The requests to the supervisor's model; each counts, also one in which the model corrects its calls."""
 
     async def before_turn(self, tool: str, /) -> None:
-        context = self._attempt
-        process, name = context.process, context.action
+        process, name = self._process, self._context.action
         asked = sum(each.action == name and each.process_id == process.id for each in process.ledger.entries)
         if not tool and asked >= process.options.max_rounds:
             raise _NoMoreRounds(f"The supervisor's model was asked {asked} times, and no more is allowed (max_rounds).")

@@ -28,8 +28,8 @@ from goalport.base.observe.spans import note_end, process_span
 from goalport.runtime.ai import TOOL_CONTEXT, ToolContext, tool_context
 from goalport.runtime.process.action_progress import in_words
 from goalport.runtime.process.agent_process import AgentProcess
-from goalport.runtime.process.context import ActionContext, fill, missing
-from goalport.runtime.process.execution import invoke, invoke_all
+from goalport.runtime.process.context import ActionContext
+from goalport.runtime.process.execution import fill, invoke, invoke_all, missing
 from goalport.runtime.process.lifecycle import (
     Completed,
     Failed,

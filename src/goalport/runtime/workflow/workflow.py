@@ -42,7 +42,7 @@ from goalport.base.observe.spans import step_span
 from goalport.base.words import listed, with_article
 from goalport.runtime.ai import Ai
 from goalport.runtime.process import SERVICE_TYPES, ActionContext
-from goalport.runtime.process.context import fill, missing
+from goalport.runtime.process.execution import fill, missing
 
 R = TypeVar("R")
 T = TypeVar("T")

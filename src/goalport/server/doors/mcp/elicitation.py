@@ -30,7 +30,7 @@ from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned, first_line
 from goalport.runtime.process import AgentProcess, Question, Waiting
 from goalport.runtime.process.action_progress import OpenCall
-from goalport.runtime.process.attempt import wait_for_server
+from goalport.runtime.process.context import wait_for_server
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.notifications import ask_client, is_modern, progress_wanted
 from goalport.server.doors.mcp.requests import CallContext, Observer
@@ -377,14 +377,13 @@ async def call_asking(
 
 
 class _AskingCall:
-    """One call of a tool, and its questions: the `Asker` of the open call."""
+    """One call of a tool, and its questions."""
 
     def __init__(self, context: Context, tool: FunctionTool, arguments: Mapping[str, object]) -> None:
         self._server = tool.exported.server
         self._questions: list[Question] = []
         self._asked: Counter[str] = Counter()
         self._problems: dict[str, str] = {}
-        self.record = None
         self.go_on(context)
         site = context.lifespan_context.site
 
@@ -393,7 +392,7 @@ class _AskingCall:
             with call_hooks(ask=hooks.ask, progress=hooks.progress, lasting=False):
                 return await tool.result(dict(arguments), site)
 
-        self.running = OpenCall(run, self)
+        self.running = OpenCall(run, self.ask, self.withdraw, self.progress)
 
     def go_on(self, context: Context) -> None:
         """Ask, and tell of progress, in this request of the client."""
