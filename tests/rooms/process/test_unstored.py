@@ -9,7 +9,7 @@ from goalport import AgentPlatform, UserInput
 from goalport.base.errors import StoreError, Unstorable
 from goalport.base.events import Event, ProcessNotStored
 from goalport.base.observe.log import LogListener, as_json
-from goalport.runtime.process.recording import NotStored
+from goalport.runtime.process.recording import tell_not_stored
 from tests.rooms.process.test_persistence import Writer
 
 
@@ -20,13 +20,13 @@ class Heard(list[ProcessNotStored]):
 
 
 async def test_a_reason_is_told_once_until_the_process_was_stored(caplog: pytest.LogCaptureFixture) -> None:
-    heard, not_stored = Heard(), NotStored()
+    heard = Heard()
     process = AgentPlatform([Writer()], listeners=[heard]).create_agent_process("Writer", UserInput("tale"))
     code, full = Unstorable("function", "code is not stored."), StoreError("here", "the disk is full.", "Make room.")
     for error in (code, code, full, full):
-        not_stored.tell(process, error)
-    not_stored.stored(process)
-    not_stored.tell(process, full)
+        tell_not_stored(process, error)
+    process.not_stored = ""
+    tell_not_stored(process, full)
     assert [each.reason for each in heard] == [str(code), str(full), str(full)]
     assert {each.process_id for each in heard} == {process.id}
     assert caplog.text.count("is kept in memory only") == 3
@@ -35,9 +35,9 @@ async def test_a_reason_is_told_once_until_the_process_was_stored(caplog: pytest
 async def test_of_a_bug_the_log_has_the_traceback_and_listeners_hear_its_class_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    heard, not_stored = Heard(), NotStored()
+    heard = Heard()
     process = AgentPlatform([Writer()], listeners=[heard]).create_agent_process("Writer", UserInput("tale"))
-    not_stored.tell(process, RuntimeError("a bug"))
+    tell_not_stored(process, RuntimeError("a bug"))
     assert [each.reason for each in heard] == ["Unexpected RuntimeError; the log has the traceback."]
     assert "RuntimeError: a bug" in caplog.text
 

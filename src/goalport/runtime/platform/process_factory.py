@@ -137,9 +137,8 @@ class ProcessFactory:
     def _made(self, process_id: str, definition: Definition, inputs: Inputs) -> AgentProcess:
         """A process whose events are heard; it has nothing on its blackboard yet."""
         (scope, options, groups), (_, _, goals, caller, parent, started_by, _) = definition, inputs
-        process = AgentProcess(
-            process_id, scope, options, caller, self._runner, groups, goals=goals, parent=parent, started_by=started_by
-        )
+        owned = process_id, scope, options, caller, self._runner, groups
+        process = AgentProcess(*owned, goals=tuple(goals or ()), parent=parent, started_by=started_by)
         heard_by = (self._listeners, *options.verbosity.listeners) if parent is None else (parent.listeners,)
         for each in heard_by:
             process.listeners.add(each)

@@ -58,6 +58,7 @@ from goalport.runtime.process import (
     settle,
     step,
 )
+from goalport.runtime.process.listeners import event_of
 from goalport.store import Codec, Json, ProcessStore, Sealed, Seals, StoredTypes
 from goalport.tools import ToolGroupResolver
 
@@ -113,7 +114,9 @@ class Processes(ProcessPlatform):
         self.contexts = contexts or StoredContexts(store, self.codec)
         """The stores of objects that outlive processes, by id."""
         self._factory = ProcessFactory(platform, self, self.listeners)
-        self._repository = repository = AgentProcessRepository(store, self._factory, seals)
+        self._repository = repository = AgentProcessRepository(
+            store, self._factory.written, self._factory.restored, seals
+        )
         self.checkpoint, self.store_steps = repository.checkpoint, repository.store_steps
         self.unfollowed, self.live = repository.let_go, repository.live
         self.records, self.counts = repository.records, repository.counts
@@ -166,7 +169,7 @@ class Processes(ProcessPlatform):
             lasts = not scope.durable_goals.isdisjoint(process.goals) if parent is None else parent.durable
             process.durable = lasts or options.turns or self.keep_journals
         if parent is None and (process.durable or options.keep_events):
-            self._repository.events.open(process, new=True)
+            self._repository.open_log(process, new=True)
         return process
 
     def _refuse_if_closed(self) -> None:
@@ -181,7 +184,7 @@ class Processes(ProcessPlatform):
         """
         if self._durable:
             process.durable = True
-            self._repository.events.open(process, new=True)
+            self._repository.open_log(process, new=True)
         waits, instead_of = iter(_WRITTEN_WITHIN if self._durable else ()), ""
         while True:
             joined = self._repository.store.join(key, digest, process.id, instead_of=instead_of) if key else None
@@ -245,12 +248,12 @@ class Processes(ProcessPlatform):
         try:
             while True:
                 ended, version = process.status.ended and not process.withheld, root.version or 0
-                found = await self._repository.events.read(root, after, _AT_A_TIME)
+                found = await self._repository.events(root, after, _AT_A_TIME)
                 members = {each.id for each in process.subtree}
-                for number, event in found:
-                    after = number
+                for record in found:
+                    after, event = record.number, event_of(record)
                     if event is not None and (process is root or event.process_id in members):
-                        yield LoggedEvent(number, event)
+                        yield LoggedEvent(after, event)
                 if found or version != (root.version or 0):
                     continue
                 if ended:
@@ -358,7 +361,8 @@ class Processes(ProcessPlatform):
         self._running[task] = process
         self._repository.hold(process)
         self._replicas.start()
-        process.update_ancestors()
+        if process.parent is not None:
+            process.parent.follow_children()
         return task
 
     async def _run(self, process: AgentProcess, *, stepped: bool = False) -> None:
@@ -483,7 +487,8 @@ class Processes(ProcessPlatform):
 
     def _continue_others(self, process: AgentProcess) -> None:
         """Continue what waited for a process that has ended now, or waits."""
-        process.update_ancestors()
+        if process.parent is not None:
+            process.parent.follow_children()
         if process.status is ProcessStatus.WAITING:
             if not self._repository.is_stored(process) or not self._durable:
                 self._set_timer(process)

@@ -6,8 +6,8 @@ from goalport.runtime.process.agent_process import AgentProcess, ProcessPlatform
 from goalport.runtime.process.context import ActionContext, OperationContext, run_subagent
 from goalport.runtime.process.contexts import Context, ContextRepository, StoredContexts
 from goalport.runtime.process.direct_calls import DirectCalls, current_operation, spending_outside
-from goalport.runtime.process.event_log import Follower, Heartbeat, LoggedEvent, Rested, follow
 from goalport.runtime.process.execution import SERVICE_TYPES, ArgumentResolver, decline, find_question, settle
+from goalport.runtime.process.follower import Follower, Heartbeat, Rested, follow
 from goalport.runtime.process.ledger import Budget, Ledger, Spending
 from goalport.runtime.process.lifecycle import (
     Completed,
@@ -20,7 +20,7 @@ from goalport.runtime.process.lifecycle import (
     Waiting,
     new_id,
 )
-from goalport.runtime.process.listeners import Alarm, Listeners
+from goalport.runtime.process.listeners import Alarm, Listeners, LoggedEvent
 from goalport.runtime.process.planners import Planner, planner_for
 from goalport.runtime.process.process_options import (
     Delay,

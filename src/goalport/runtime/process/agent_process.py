@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence, Set as AbstractSet
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar, cast
 
@@ -47,7 +48,7 @@ from goalport.runtime.process.lifecycle import (
     Terminated,
     Waiting,
 )
-from goalport.runtime.process.listeners import Listeners
+from goalport.runtime.process.listeners import EventLog, Listeners
 from goalport.runtime.process.process_options import ProcessOptions
 from goalport.runtime.process.questions import Question, Questions, QuestionStatus
 from goalport.runtime.process.scope import Scope
@@ -122,121 +123,107 @@ class ProcessPlatform(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False, slots=True, weakref_slot=True)
 class AgentProcess:
     """A process of one agent, on behalf of one caller (user guide, section 3.2)."""
 
-    # Without slots, a run of one action in memory takes a tenth longer.
-    __slots__ = (
-        "__weakref__", "_due", "_prompts", "_subscribers", "_tasks", "_waiters", "acting", "agent", "behind",
-        "blackboard", "caller", "cancel_scope", "children", "closing", "created_at", "driven", "durable",
-        "end_requested", "failure", "finished_at", "goal", "goals", "groups", "id", "ledger", "listeners", "options",
-        "outcome", "parent", "plan", "platform", "progress", "questions", "remote", "runs_since", "scope",
-        "seconds_before", "started_by", "status", "stepped", "storing", "storing_ends", "summarized", "trace",
-        "traced", "turn_start", "usage", "version",
-    )  # fmt: skip
-
     id: str
-    parent: "AgentProcess | None"
+    scope: Scope
+    options: ProcessOptions
+    caller: Caller
+    platform: ProcessPlatform
+    groups: ToolGroupResolver
+    _: KW_ONLY
+    goals: tuple[str, ...] = ()
+    """The names of those that it may pursue."""
+    parent: "AgentProcess | None" = None
     """The process whose action started this one."""
-    started_by: str
+    started_by: str = ""
     """The name of the action that started it."""
-    children: "list[AgentProcess]"
+    children: "list[AgentProcess]" = field(default_factory=list["AgentProcess"], init=False)
     """The processes that its actions started."""
-    agent: Agent
+    agent: Agent = field(init=False)
     """Its agent, with the actions of components."""
-    goal: Goal | None
-    plan: tuple[str, ...]
+    blackboard: Blackboard = field(init=False)
+    listeners: Listeners = field(init=False)
+    emit: Callable[[Event], None] = field(init=False)
+    """Sends an event to the listeners, in order; callable from a worker thread too."""
+    goal: Goal | None = field(default=None, init=False)
+    plan: tuple[str, ...] = field(default=(), init=False)
     """The names of the actions still to run to reach the goal, as planned last."""
-    outcome: Outcome | None
+    status: ProcessStatus = field(default=ProcessStatus.NOT_STARTED, init=False)
+    outcome: Outcome | None = field(default=None, init=False)
     """How it ended, or what it waits for; None while it can go on by itself."""
-    end_requested: Outcome | None
+    end_requested: Outcome | None = field(default=None, init=False)
     """The outcome that `kill` or `terminate` asked for; the process ends with it as soon as it can."""
-    finished_at: datetime | None
+    created_at: datetime = field(init=False)
+    finished_at: datetime | None = field(default=None, init=False)
     """When it got its outcome; None while it has none."""
-    seconds_before: float
+    seconds_before: float = field(default=0.0, init=False)
     """For how long it had run before the run that is under way, in this program and in others."""
-    runs_since: float | None
-    progress: "ActionProgress[AgentProcess]"
-    failure: Failure | None
+    runs_since: float | None = field(default=None, init=False)
+    progress: "ActionProgress[AgentProcess]" = field(init=False)
+    questions: Questions = field(default_factory=Questions, init=False)
+    failure: Failure | None = field(default=None, init=False)
     """The last one, whether or not another way was found afterwards."""
-    ledger: Ledger
+    usage: TokenUsage = field(default=NOTHING, init=False)
+    ledger: Ledger = field(default_factory=Ledger, init=False)
     """The cost of models in this process and in those that it started, by entry and in sums; `usage` is the sum."""
-    turn_start: TurnStart
+    turn_start: TurnStart = field(default=FIRST_TURN, init=False)
     """Where it stood when its turn began, for a process that goes on from turn to turn."""
-    trace: Trace
+    prompts: SentPrompts | None = field(default=None, init=False)
+    """What its models were sent so far; None: nothing."""
+    trace: Trace = field(init=False)
     """Where it was started in a trace, which its spans are parts of also when another program lets it go on."""
-    traced: bool
+    traced: bool = field(default=False, init=False)
     """Whether spans are recorded of its work."""
-    driven: bool
+    driven: bool = field(default=False, init=False)
     """Whether a task runs it. A process that only waits for its sub-processes counts as running without one."""
-    stepped: bool
+    stepped: bool = field(default=False, init=False)
     """Whether only `tick` continues it; an answer alone does not."""
-    acting: int
+    acting: int = field(default=0, init=False)
     """The number of actions that run now."""
-    cancel_scope: CancelScope | None
+    cancel_scope: CancelScope | None = field(default=None, init=False)
     """Cancels the running actions; None while nothing runs."""
-    remote: bool
+    remote: bool = field(default=False, init=False)
     """Whether another program runs it, or is going to: here it shows what the store knows of it."""
-    closing: bool
+    closing: bool = field(default=False, init=False)
     """Whether this program ends and follows it no longer."""
-    durable: bool
+    durable: bool = field(default=False, init=False)
     """Whether each of its steps is stored, so that it goes on when the program has ended in its middle."""
-    behind: bool
+    behind: bool = field(default=False, init=False)
     """Whether an action has ended since it was stored last."""
-    storing: bool
+    storing: bool = field(default=False, init=False)
     """Whether its outcome is not told yet, because it is not stored yet."""
-    storing_ends: bool
+    storing_ends: bool = field(default=False, init=False)
     """Whether that is so also if it has ended, and can be run again from its beginning otherwise."""
-    summarized: bool
+    summarized: bool = field(default=False, init=False)
     """Whether only its outcome and its history are kept, because it ended long ago."""
-    version: int | None
+    version: int | None = field(default=None, init=False)
     """Of a root: how often its family was saved, as far as this program knows; None: it does not know."""
-    _subscribers: Listeners | None
-    _prompts: SentPrompts | None
-    _tasks: int
+    log: EventLog | None = field(default=None, init=False)
+    """Of a root: the events of its family that are to be stored; None: they are not."""
+    not_stored: str = field(default="", init=False)
+    """Why it could not be stored last, as it was told; empty: it was."""
+    _subscribers: Listeners | None = field(default=None, init=False)
+    _tasks: int = field(default=0, init=False)
     """The number of tasks that run it, or have run it and whose callbacks have not been called yet."""
-    _due: int
+    _due: int = field(default=0, init=False)
     """The number of changes that were requested, perhaps by other threads, and are not made yet."""
-    _waiters: list[asyncio.Future[None]]
+    _waiters: list[asyncio.Future[None]] = field(default_factory=list[asyncio.Future[None]], init=False)
     """One for each who waits for a change."""
 
-    def __init__(
-        self,
-        process_id: str,
-        scope: Scope,
-        options: ProcessOptions,
-        caller: Caller,
-        platform: ProcessPlatform,
-        groups: ToolGroupResolver,
-        *,
-        goals: Sequence[str] | None = None,
-        parent: "AgentProcess | None" = None,
-        started_by: str = "",
-    ) -> None:
-        self.id, self.parent, self.started_by, self.children = process_id, parent, started_by, []
-        if parent is not None:
-            parent.children.append(self)
-        self.scope, self.options, self.caller = scope, options, caller
-        self.platform, self.groups, self.agent = platform, groups, scope.agent
-        self.goals = tuple(scope.goals if goals is None else goals)
-        self.goal, self.plan = None, ()
-        self.status, self.outcome, self.end_requested = ProcessStatus.NOT_STARTED, None, None
-        self.created_at, self.finished_at = datetime.now(UTC), None
-        self.seconds_before, self.runs_since = 0.0, None
-        self.listeners = Listeners(options.listeners)  # where there are none, no events are made
+    def __post_init__(self) -> None:
+        if self.parent is not None:
+            self.parent.children.append(self)
+        self.agent, self.progress = self.scope.agent, ActionProgress(self.id)
+        self.created_at, self.trace = datetime.now(UTC), current_trace()
+        self.listeners = Listeners(self.options.listeners)  # where there are none, no events are made
         self.listeners.use_running_loop()
-        self._subscribers = None
-        on_bound, begin = self.listeners.binding_listener(process_id), options.blackboard
+        self.emit = self.listeners.on_event
+        on_bound, begin = self.listeners.binding_listener(self.id), self.options.blackboard
         self.blackboard = Blackboard(on_bound) if begin is None else begin.spawn(on_bound)
-        self.blackboard.infer_types_by(scope.infer_type)
-        self.progress, self.questions, self.failure = ActionProgress(process_id), Questions(), None
-        self.usage, self.ledger, self.turn_start = NOTHING, Ledger(), FIRST_TURN
-        self.trace, self.traced, self._prompts = current_trace(), False, None
-        self.driven = self.stepped = self.remote = self.closing = False
-        self.acting, self.cancel_scope = 0, None
-        self._tasks, self._due, self._waiters = 0, 0, []
-        self.durable = self.behind = self.storing = self.storing_ends = self.summarized = False
-        self.version = None
+        self.blackboard.infer_types_by(self.scope.infer_type)
 
     @staticmethod
     def current() -> "AgentProcess | None":
@@ -342,13 +329,6 @@ class AgentProcess:
     def history(self) -> tuple[ActionInvocation, ...]:
         """The actions that ran, in order."""
         return tuple(self.progress.history)
-
-    @property
-    def prompts(self) -> SentPrompts:
-        """What its models were sent so far."""
-        if self._prompts is None:
-            self._prompts = SentPrompts()
-        return self._prompts
 
     @property
     def seconds_run(self) -> float:
@@ -560,37 +540,22 @@ class AgentProcess:
         if closing:
             self.notify_waiters()
 
-    def update_ancestors(self) -> None:
-        """Update the processes above that wait for this one, as far as their status changes with its status."""
-        above = self.parent
-        while above is not None and above.follow_children():
-            above = above.parent
+    def follow_children(self) -> None:
+        """Update the state from the sub-processes that its actions wait for, and then that of the processes above.
 
-    def follow_children(self) -> bool:
-        """Update the state from the sub-processes that its actions wait for, while it is not running itself.
-
-        The process counts as running while one of them runs, and as waiting when all of them wait. Returns whether its
-        state has changed.
+        A process that is not running itself counts as running while one of them runs, and as waiting when all of them
+        wait.
         """
-        if self.driven or self.over or not self.progress.parked:
-            return False
-        waits = self._waits_for_running_child
-        if waits and isinstance(self.outcome, Waiting):
-            self.reopen()
-        elif not waits and self.outcome is None:
-            self.settle(Waiting(self.open_questions))
-        else:
-            return False
-        return True
-
-    @property
-    def _waits_for_running_child(self) -> bool:
-        """Whether anything runs in a process that an action waits for."""
-        return any(
-            not isinstance(child.outcome, Waiting)
-            or any(each.outcome is None for each in self.progress.journals[action].waits_for)
-            for action, child in self.progress.parked.items()
-        )
+        process: AgentProcess | None = self
+        while process is not None and process.progress.parked and not (process.driven or process.over):
+            waits = _child_runs(process)
+            if waits and isinstance(process.outcome, Waiting):
+                process.reopen()
+            elif not waits and process.outcome is None:
+                process.settle(Waiting(process.open_questions))
+            else:
+                return
+            process = process.parent
 
     # What ends it.
 
@@ -660,10 +625,9 @@ class AgentProcess:
         """Set the outcome of the process and wake those who wait for it. An outcome that is final is not replaced."""
         if self.over:
             return
-        if isinstance(outcome, Waiting) and self._waits_for_running_child:
-            self.release()
-            return
         self.release()
+        if isinstance(outcome, Waiting) and _child_runs(self):
+            return
         self.outcome, self.status = outcome, outcome.status
         self.finished_at, self.plan = datetime.now(UTC), ()
         if self.over:
@@ -718,10 +682,6 @@ class AgentProcess:
             traceback = traceback.tb_next
 
     # Its events, questions and costs.
-
-    def emit(self, event: Event) -> None:
-        """Send an event to the listeners, in order; callable from a worker thread too."""
-        self.listeners.on_event(event)
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Add a listener for all events from now on; the returned function removes it."""
@@ -806,3 +766,12 @@ class AgentProcess:
         if self.durable:
             await self.platform.store_steps(self)
             await checkpoint_if_cancelled()
+
+
+def _child_runs(process: AgentProcess) -> bool:
+    """Whether anything runs in a process that an action waits for."""
+    return any(
+        not isinstance(child.outcome, Waiting)
+        or any(each.outcome is None for each in process.progress.journals[action].waits_for)
+        for action, child in process.progress.parked.items()
+    )

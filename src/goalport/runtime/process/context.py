@@ -62,6 +62,7 @@ from goalport.runtime.ai import (
     Interaction,
     Operation,
     ReplyRecord,
+    SentPrompts,
     ToolContext,
     to_be_awaited,
     tool_context,
@@ -700,7 +701,7 @@ class ActionOperation(Operation):
     def __init__(self, context: OperationContext) -> None:
         self._context, self._process = context, context.process
         self.place = context.process.id, context.action
-        self.prompts = context.process.prompts
+        self.prompts = context.process.prompts = context.process.prompts or SentPrompts()
 
     def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
         """The record for the reply to a request; it holds the reply already if the action began again."""

@@ -5,15 +5,14 @@ them. Nothing is kept or run: a store keeps records, and the repository decides 
 upstream servers that go on while their action is parked cannot be recorded.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from logging import getLogger
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Annotated, Any, Final, NamedTuple, Protocol, cast
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 from weakref import WeakKeyDictionary, WeakSet
 
 from goalport.agents.blackboard import DEFAULT_BINDING, BoardState, Entry
@@ -27,7 +26,6 @@ from goalport.runtime.process.action_progress import (
     ActionProgress,
     ActionProgressState,
     Failure,
-    Step,
 )
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.ledger import FIRST_TURN, NOTHING, Ledger, Spending, TurnStart
@@ -62,8 +60,10 @@ _LONG: Final = 1.0
 """Seconds after which a process counts as long, whatever its goal declares."""
 _ASKED: Final = attrgetter("id", "action", "wait", "in_action", "asked_at", "status", "answer", "reason")
 """What the record of a question says of it, besides its number."""
-_WHOLE: Final = 100
-"""How many families keep everything after their end, if their store does not."""
+Write: TypeAlias = Callable[[AgentProcess, Codec], Json]
+"""Gives what a process runs by, as the platform knows it, as JSON data."""
+Make: TypeAlias = Callable[[ProcessRecord, AgentProcess | None, Codec], AgentProcess]
+"""Makes the process of a record, given its parent; it runs by what was written."""
 
 
 @persistent("goalport.process.persistence:Ranges")
@@ -220,19 +220,19 @@ class Recorder:
 
         Raises `Unstorable` if a store that outlives the program cannot keep it.
         """
-        first, history = self._objects, process.progress.history
-        state, outcome = self._state(process), process.outcome
+        first, state, outcome = self._objects, self._state(process), process.outcome
         value = outcome.value if isinstance(outcome, Completed) else None
+        history = process.progress.history[self._invocations :]
+        if self._codec is not None:
+            for place, each in enumerate(history):
+                if each.steps:
+                    kept = tuple(step for step in each.steps if self._written(each.action, *step[:2], step) is not None)
+                    history[place] = replace(each, steps=kept)
         over, steps = self._new_steps(process)
         stored = StoredProcess(
             record_of(process, state, None if value is None else self._number_of(value)),
             [ObjectRecord(first + place, each.value, each.kind) for place, each in enumerate(self._entries[first:])],
-            [
-                replace(each, steps=tuple(step for step in each.steps if self._can_be_written(each.action, step)))
-                if each.steps and self._codec is not None
-                else each
-                for each in history[self._invocations :]
-            ],
+            history,
             _own_spendings(process)[self._spendings :],
             [
                 QuestionRecord(number, *_ASKED(each))
@@ -257,16 +257,9 @@ class Recorder:
         stored = StoredProcess(record, spendings=spendings, spendings_from=self._spendings, over=over)
         if self._codec is None:
             return stored._replace(journal=steps)
-        written: list[JournalRecord] = []
-        for each in steps:
-            key = each.action, each.kind, each.name
-            try:
-                if key not in self._unwritable:
-                    written.append(each._replace(value=self._codec.encode(each.value)))
-            except Unstorable as error:
-                self._unwritable.add(key)
-                _log.info("A step of process %s is not stored: %s", process.id, error)
-        return encoded(stored, self._codec)._replace(journal=written)
+        written = ((each, self._written(each.action, each.kind, each.name, each.value)) for each in steps)
+        journal = [each._replace(value=data[0]) for each, data in written if data is not None]
+        return encoded(stored, self._codec)._replace(journal=journal)
 
     def ending(self, process: AgentProcess, reason: str) -> StoredProcess:
         """The records of a process that was stored and whose end cannot be written: that it ended, and why no more."""
@@ -276,17 +269,17 @@ class Recorder:
         stored = StoredProcess(record, over=tuple(self._steps), whole=False)
         return stored if self._codec is None else encoded(stored, self._codec)
 
-    def _can_be_written(self, action: str, step: Step) -> bool:
-        key = (action, *step[:2])
+    def _written(self, action: str, kind: str, name: str, value: object) -> tuple[Json] | None:
+        """A step of an action as the store takes it; None: it cannot be written."""
+        key = action, kind, name
         if key in self._unwritable:
-            return False
+            return None
         try:
-            cast("Codec", self._codec).encode(step)
+            return (cast("Codec", self._codec).encode(value),)
         except Unstorable as error:
             self._unwritable.add(key)
-            _log.info("A step is not kept: %s", error)
-            return False
-        return True
+            _log.info("A step of %s is not stored: %s", action, error)
+            return None
 
     def _new_steps(self, process: AgentProcess) -> tuple[Sequence[str], Sequence[JournalRecord]]:
         """The actions whose steps are forgotten, and the steps that the store does not have afterwards."""
@@ -307,28 +300,24 @@ class Recorder:
         ]
 
     def _state(self, process: AgentProcess) -> ProcessState:
-        board, progress = process.blackboard.state, process.progress
-        entries, hidden = self._on_board.of(board.entries, self._number), _NO_NUMBERS
-        if board.hidden:
-            hidden = Ranges(self._hidden.of(tuple(map(board.entries.__getitem__, board.hidden)), self._number))
-        journals = progress.journals
+        board, progress, number = process.blackboard.state, process.progress, self._number
+        entries = self._on_board.of(board.entries, number)
+        hidden = self._hidden.of(tuple(map(board.entries.__getitem__, board.hidden)), number) if board.hidden else ()
         if process.platform.keep_journals and self.record is None and not progress.begun:
-            named = {name: self._number(each) for name, each in board.names.items() if name != DEFAULT_BINDING}
+            named = {name: number(each) for name, each in board.names.items() if name != DEFAULT_BINDING}
             self._given = {"": len(board.entries), **named}
         return replace(
             _end_state(process),
             entries=entries,
-            names={name: self._number(each) for name, each in board.names.items()},
-            hidden=hidden,
+            names={name: number(each) for name, each in board.names.items()},
+            hidden=Ranges(hidden) if hidden else _NO_NUMBERS,
             protected=board.protected,
             conditions=board.conditions,
-            last_entry=None if board.last_entry is None else self._number(board.last_entry),
+            last_entry=None if board.last_entry is None else number(board.last_entry),
             results={name: self._number_of(each) for name, each in progress.results.items() if each is not None},
-            triggers={action: self._number(entry) for action, entry in progress.triggers.items()},
-            parked={action: child.id for action, child in progress.parked.items()} if progress.parked else {},
-            waits_for={name: tuple(each.id for each in journals[name].waits_for) for name in journals}
-            if journals
-            else {},
+            triggers={action: number(entry) for action, entry in progress.triggers.items()},
+            parked={action: child.id for action, child in progress.parked.items()},
+            waits_for={name: tuple(each.id for each in on.waits_for) for name, on in progress.journals.items()},
             spendings=len(_own_spendings(process)),
             given=self._given,
         )
@@ -410,29 +399,34 @@ def record_of(process: AgentProcess, state: ProcessState | None = None, result: 
     )
 
 
-class Definitions(Protocol):
-    """What processes run by, as the platform knows it."""
+def tell_not_stored(process: AgentProcess, error: Exception) -> None:
+    """Say that a process is kept in memory only, and why, in the log and as an event; it goes on all the same.
 
-    def written(self, process: AgentProcess, codec: Codec, /) -> Json: ...
-    def restored(self, record: ProcessRecord, parent: AgentProcess | None, codec: Codec, /) -> AgentProcess: ...
+    The same reason is not told again before the process was stored.
+    """
+    expected = isinstance(error, StoreError | Unstorable)
+    reason = str(error) if expected else f"Unexpected {type(error).__name__}; the log has the traceback."
+    if process.not_stored == reason:
+        return
+    process.not_stored = reason
+    _log.warning("Process %s is kept in memory only: %s", process.id, reason, exc_info=None if expected else error)
+    process.emit(ProcessNotStored(reason, process_id=process.id))
 
 
 class FamilyRecords:
     """The records of the processes that live in this program, as far as a store does not have them.
 
-    Parameters: `definitions` says what processes run by. `seals` encrypts their secrets. `durable`: the store outlives
-    the program, so that the records have to be what JSON can say.
+    Parameters: `write` and `make` say what processes run by. `seals` encrypts their secrets. `durable`: the store
+    outlives the program, so that the records have to be what JSON can say.
     """
 
-    def __init__(self, definitions: Definitions, seals: Seals | None, *, durable: bool) -> None:
-        self._definitions, self._seals, self._durable = definitions, seals, durable
+    def __init__(self, write: Write, make: Make, seals: Seals | None, *, durable: bool) -> None:
+        self._write, self._make, self._seals, self._durable = write, make, seals, durable
         self.types = StoredTypes()
         """The classes of stored objects as they were found; new ones find them anew."""
-        self.not_stored = NotStored()
         self._recorders: WeakKeyDictionary[AgentProcess, Recorder] = WeakKeyDictionary()
-        self._unwritable: WeakSet[AgentProcess] = WeakSet()
+        self.only_here: WeakSet[AgentProcess] = WeakSet()
         """The processes whose records cannot say how they stand."""
-        self._ended: deque[AgentProcess] = deque(maxlen=_WHOLE)
 
     def codec(self, process_id: str) -> Codec:
         """What writes and reads what belongs to a process."""
@@ -449,7 +443,7 @@ class FamilyRecords:
         """The processes of a family as records say; those that are `known` are changed to that. Raises `Unreadable`."""
 
         def make(record: ProcessRecord, parent: AgentProcess | None) -> AgentProcess:
-            return self._definitions.restored(record, parent, Codec(self.types))
+            return self._make(record, parent, Codec(self.types))
 
         found = restored(records, make, self.codec if self._durable else lambda _: None, known)
         self._recorders.update(found)
@@ -460,37 +454,26 @@ class FamilyRecords:
         for each in root.subtree:
             self._recorders.pop(each, None)
 
-    def changes(self, process: AgentProcess) -> StoredProcess:
-        """The records of a process between two actions. Raises `Unstorable`."""
+    def changes(self, process: AgentProcess, *, with_these: Collection[AgentProcess] = ()) -> StoredProcess:
+        """The records of a process between two actions, which are stored together with these. Raises `Unstorable`."""
         recorder = self._recorders.get(process)
         if recorder is None:
             recorder = self._recorders[process] = Recorder(self.codec(process.id) if self._durable else None)
         stored = recorder.changes(process)
         if self._durable:
-            known = recorder.record is not None
-            written = None if known else self._definitions.written(process, Codec(self.types))
+            written = None if recorder.record is not None else self._write(process, Codec(self.types))
             stored = stored._replace(process=stored.process._replace(definition=written))
-        return stored
+        return self._with_stored_children(process, stored, with_these)
 
-    def at_rest(self, family: Sequence[AgentProcess]) -> dict[AgentProcess, StoredProcess]:
-        """The records of a family in which nothing runs; of one that is over, only the end if the store ends with us.
-
-        Raises `Unstorable`.
-        """
-        over = not self._durable and all(each.over for each in family)
-        return {each: summary_of(each) if over else self.changes(each) for each in family}
-
-    def steps(self, process: AgentProcess, *, begins: AgentProcess | None = None) -> StoredProcess:
-        """What the running actions of a stored process have done since.
-
-        A process that they have started is told of when it is stored itself: with `begins`, which is stored now.
-        """
-        return self._with_stored_children(process, self._recorders[process].steps(process), begins)
+    def steps(self, process: AgentProcess, *, with_these: Collection[AgentProcess] = ()) -> StoredProcess:
+        """What the running actions of a stored process have done since; it is stored together with these."""
+        return self._with_stored_children(process, self._recorders[process].steps(process), with_these)
 
     def _with_stored_children(
-        self, process: AgentProcess, change: StoredProcess, begins: AgentProcess | None = None
+        self, process: AgentProcess, change: StoredProcess, with_these: Collection[AgentProcess]
     ) -> StoredProcess:
-        missing = {each.id for each in process.children if each is not begins and not self.stored(each)}
+        """The change without the processes that its actions started and that are not stored yet, nor now."""
+        missing = {each.id for each in process.children if each not in with_these and not self.stored(each)}
         if not missing:
             return change
         journal = [each for each in change.journal if each.kind != "child" or each.value not in missing]
@@ -501,27 +484,30 @@ class FamilyRecords:
         changes: dict[AgentProcess, StoredProcess] = {}
         parent = process.parent
         if parent is not None and not self.stored(process):
-            changes[parent] = self.steps(parent, begins=process)
-        changes[process] = self._with_stored_children(process, self.changes(process))
+            changes[parent] = self.steps(parent, with_these=[process])
+        changes[process] = self.changes(process)
         return {each: stored for each, stored in changes.items() if self._recorders[each].has_changes(stored)}
 
     def resting(self, root: AgentProcess) -> dict[AgentProcess, StoredProcess]:
         """The records of a family that have changed, of the processes that nothing runs.
 
-        Of one that is over, only the end if the store ends with us.
+        Of one that is over, only the end if the store ends with us. Raises `Unstorable` if it is not stored yet.
         """
         family = root.subtree
-        if not self._durable and all(each.over for each in family):
+        if not self._durable and not [each for each in family if not each.over]:
             return {each: summary_of(each) for each in family}
         changes: dict[AgentProcess, StoredProcess] = {}
+        is_stored = self.stored(root)
         for each in family:
             if each.driven or each.options.ephemeral:
                 continue
             try:
-                stored = self._with_stored_children(each, self.changes(each))
+                stored = self.changes(each, with_these=() if is_stored else family)
             except Unstorable as error:
-                self.not_stored.tell(each, error)
-                self._unwritable.add(each)
+                if not is_stored:
+                    raise
+                tell_not_stored(each, error)
+                self.only_here.add(each)
                 if not each.over or self._recorders[each].record is None:
                     continue
                 why = f"It ended as {each.status}, which cannot be stored: {error}"
@@ -532,47 +518,16 @@ class FamilyRecords:
 
     def confirm(self, process: AgentProcess, stored: StoredProcess) -> bool:
         """Note that the store has records of a process. Returns whether this program may let it go."""
+        process.not_stored = ""
         if not self._durable and not stored.whole:
-            if process.parent is None:
-                self._ended.append(process)
             return True
         self._recorders[process].confirm(stored)
-        self.not_stored.stored(process)
         return self.is_complete(process)
 
     def is_complete(self, process: AgentProcess) -> bool:
         """Whether a process that rests can be made of its records without anybody missing anything."""
         missed = process.followed or any(journal.calls for journal in process.progress.journals.values())
-        return (process.over or not missed) and process not in self._unwritable
-
-    def only_here(self, process: AgentProcess) -> bool:
-        """Whether only this program can go on with a process, because its records cannot be written."""
-        return process in self._unwritable and not process.over
-
-
-class NotStored:
-    """Says of processes that they are kept in memory only, and why, once for each reason: in the log, and as an event.
-
-    They go on all the same.
-    """
-
-    def __init__(self) -> None:
-        self._reasons: WeakKeyDictionary[AgentProcess, str] = WeakKeyDictionary()
-
-    def tell(self, process: AgentProcess, error: Exception) -> None:
-        """Tell that a process could not be stored, unless the same was told before and it was not stored since."""
-        expected = isinstance(error, StoreError | Unstorable)
-        reason = str(error) if expected else f"Unexpected {type(error).__name__}; the log has the traceback."
-        if self._reasons.get(process) == reason:
-            return
-        self._reasons[process] = reason
-        _log.warning("Process %s is kept in memory only: %s", process.id, reason, exc_info=None if expected else error)
-        if process.listeners.attentive:
-            process.emit(ProcessNotStored(reason, process_id=process.id))
-
-    def stored(self, process: AgentProcess) -> None:
-        """Note that a process was stored; if it cannot be later, that is told again."""
-        self._reasons.pop(process, None)
+        return (process.over or not missed) and process not in self.only_here
 
 
 def restored(
@@ -709,7 +664,7 @@ def _restore_status(process: AgentProcess, stored: StoredProcess) -> None:
 
 
 async def kill_unreadable(store: ProcessStore, process_id: str, reason: str) -> bool:
-    """End the family of a process without the classes of its objects, which are lost to it then.
+    """End the family of a process without the classes of its objects, which are lost to it then; its history is kept.
 
     Returns False if another program runs it. Raises `StoreError`.
     """
@@ -717,26 +672,25 @@ async def kill_unreadable(store: ProcessStore, process_id: str, reason: str) -> 
         lease = await store.claim(process_id)
     except LeaseHeld:
         return False
-    if lease is not None:
-        family, _ = await store.family(process_id)
-        changes = [_killed(each, reason) for each in family if not each.process.final]
-        await store.save(changes, lease, wake_at=None, release=True)
+    if lease is None:
+        return True
+    family, changes = (await store.family(process_id))[0], list[StoredProcess]()
+    for each in family:
+        if each.process.final:
+            continue
+        progress = ActionProgress[AgentProcess](each.process.id).state
+        state = ProcessState((), "", (), "", False, Killed(reason), None, None, progress)
+        record = each.process._replace(
+            status=str(ProcessStatus.KILLED),
+            ended=True,
+            final=True,
+            finished_at=datetime.now(UTC),
+            result=None,
+            definition=None,
+            state=Codec(StoredTypes()).encode(state),
+        )
+        asked = [one._replace(status="withdrawn", reason=reason) for one in each.questions if one.status == "open"]
+        over = tuple({one.action for one in each.journal})
+        changes.append(StoredProcess(record, questions=asked, over=over, whole=False))
+    await store.save(changes, lease, wake_at=None, release=True)
     return True
-
-
-def _killed(stored: StoredProcess, reason: str) -> StoredProcess:
-    """The change that ends a process of which only the records are known; its history is kept."""
-    progress = ActionProgress[AgentProcess](stored.process.id).state
-    state = ProcessState((), "", (), "", False, Killed(reason), None, None, progress)
-    record = stored.process._replace(
-        status=str(ProcessStatus.KILLED),
-        ended=True,
-        final=True,
-        finished_at=datetime.now(UTC),
-        result=None,
-        definition=None,
-        state=Codec(StoredTypes()).encode(state),
-    )
-    questions = [each._replace(status="withdrawn", reason=reason) for each in stored.questions if each.status == "open"]
-    over = tuple({each.action for each in stored.journal})
-    return StoredProcess(record, questions=questions, over=over, whole=False)

@@ -8,25 +8,26 @@ program takes before anything of the family runs or changes here. It is the same
 nobody else wants. Below: the records. Above: the platform.
 """
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
 from itertools import islice
 from logging import getLogger
-from threading import Lock
+from time import monotonic
 from types import MappingProxyType
 from typing import Final, TypeVar
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary, ref
 
 import anyio
 
 from goalport.base.caller import Caller
 from goalport.base.errors import LeaseHeld, LeaseLost, StoreError, Unreadable, Unstorable
+from goalport.base.events import ProcessCreated
 from goalport.runtime.process.agent_process import AgentProcess
-from goalport.runtime.process.event_log import EventLogs
 from goalport.runtime.process.lifecycle import ID, ProcessStatus, Terminated
-from goalport.runtime.process.recording import Definitions, FamilyRecords, record_of, summary_of
+from goalport.runtime.process.listeners import EventLog
+from goalport.runtime.process.recording import FamilyRecords, Make, Write, record_of, tell_not_stored
 from goalport.runtime.process.sizes import estimated_size
 from goalport.store import EventRecord, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
 
@@ -37,6 +38,7 @@ _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 _DUE_NOW: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """When a family is due in which something runs: as soon as nobody runs it."""
 _MOST_BYTES: Final = 32 * 1024 * 1024
+"""How much memory may be taken by families that have ended and are not saved yet."""
 _PROCESS: Final = 30_000
 """About how many bytes a process that is being saved takes besides its objects."""
 _COPIES: Final = 2
@@ -44,17 +46,19 @@ _COPIES: Final = 2
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 """Seconds between two attempts to reach the store."""
+_WHOLE: Final = 100
+"""How many families keep everything after their end, if their store does not."""
 
 
 class AgentProcessRepository:
     """The processes of a platform, wherever they are kept.
 
-    Parameters: `store` keeps the records. `definitions` says what processes run by. `seals` encrypts their secrets.
+    Parameters: `store` keeps the records. `write` and `make` say what processes run by. `seals` encrypts their secrets.
     """
 
-    def __init__(self, store: ProcessStore, definitions: Definitions, seals: Seals | None = None) -> None:
+    def __init__(self, store: ProcessStore, write: Write, make: Make, seals: Seals | None = None) -> None:
         self.store = store
-        self.family_records = FamilyRecords(definitions, seals, durable=store.durable)
+        self.family_records = FamilyRecords(write, make, seals, durable=store.durable)
         self.is_stored = self.family_records.stored
         self._held: dict[str, AgentProcess] = {}
         """The processes that run, and those of which the records do not say everything."""
@@ -65,11 +69,16 @@ class AgentProcessRepository:
         self._perhaps_stored: WeakSet[AgentProcess] = WeakSet()
         """The roots that were written for the first time, and of which it is not known whether that was committed."""
         self._leases: dict[str, Lease] = {}
+        """The leases of this program, by the id of the root."""
         self.announce: Callable[[], Awaitable[None]] | None = None
         """Makes this program known to others, which take over what no living program runs; None: it is known."""
-        """The leases of this program, by the id of the root."""
-        self._unsaved = UnsavedFamilies(store)
-        self.events = EventLogs(store, self.has)
+        self._ended: deque[AgentProcess] = deque(maxlen=0 if store.durable else _WHOLE)
+        self._unsaved: dict[AgentProcess, int] = {}
+        """About how many bytes each family takes that has ended and is not saved yet, by its root."""
+        self._refused: dict[AgentProcess, StoreError] = {}
+        """Those of them that the store has refused, and why."""
+        self._waiting: dict[AgentProcess, None] = {}
+        """The processes that wait until there are fewer of them, in the order in which they came."""
         store.attach(self._is_watched)
 
     def _is_watched(self, root_id: str) -> bool:
@@ -123,8 +132,8 @@ class AgentProcessRepository:
                         raise
                     self._perhaps_stored.add(root)
                     await retried(process, lambda: self._commit_records(root, process))
-        elif self._unsaved.full and process.status is ProcessStatus.NOT_STARTED and process.parent is None:
-            await self._unsaved.room_for(process, self.save)
+        elif process.status is ProcessStatus.NOT_STARTED and process.parent is None and self._is_full:
+            await self._wait_for_room(process)
         return not process.remote
 
     async def claim(self, process: AgentProcess) -> bool:
@@ -157,7 +166,7 @@ class AgentProcessRepository:
     def _take(self, root: AgentProcess, lease: Lease) -> None:
         """Note that this program has a family, and may run it."""
         self._leases[root.id] = lease
-        if log := self.events.by_root.get(root):
+        if log := root.log:
             log.continue_at(lease.version + lease.token)
         for each in root.family:
             each.remote = False
@@ -177,7 +186,7 @@ class AgentProcessRepository:
         async with self._lock(root):
             needed = (each.busy or (each.storing and not each.remote) for each in root.family)
             if root.id in self._leases and not any(needed):
-                if self.events.unstored(root):
+                if root.log and root.log.unstored:
                     await self._commit(root, {}, release=True)
                 else:
                     await self.store.release(self._leases.pop(root.id))
@@ -191,7 +200,7 @@ class AgentProcessRepository:
             held = self._leases.pop(root.id, None)
 
             async def leave(lease: Lease) -> Lease:
-                events = self.events.unstored(root)
+                events = root.log.unstored if root.log else ()
                 return await self.store.save((), lease, wake_at=wake_at, release=True, events=events)
 
             try:
@@ -219,7 +228,7 @@ class AgentProcessRepository:
         try:
             changes = self.family_records.checkpoint(process)
         except Unstorable as error:
-            self.family_records.not_stored.tell(process, error)
+            tell_not_stored(process, error)
             for each in root.family:
                 each.durable = False
         else:
@@ -242,33 +251,66 @@ class AgentProcessRepository:
             return
         root = process.root
         async with self._lock(root):  # records are increments: the next follow these
-            if self.is_stored(root):
-                if not process.remote:
-                    await retried(process, lambda: self._commit_resting(root))
-                return
-            try:
-                await self._save_first(root)
-            except Exception as error:
-                self.family_records.not_stored.tell(process, error)
+            if not self.is_stored(root):
+                try:
+                    await self._save_first(root)
+                except Exception as error:
+                    tell_not_stored(process, error)
+            elif not process.remote:
+                await retried(process, lambda: self._commit_resting(root))
 
     async def _save_first(self, root: AgentProcess) -> None:
-        if not self.store.durable and root.over and not root.children and self.events.by_root.get(root) is None:
-            summary = summary_of(root)  # most processes in memory end so: this is a third of what follows
-            lease = await self.store.save((summary,), Lease(root.id), wake_at=None, release=True)
-            self.family_records.confirm(root, summary)
-            root.version = lease.version
-            self._held.pop(root.id, None)
+        """Save a family in which nothing runs any more."""
+        family = [each for each in root.subtree if not each.options.ephemeral]
+        if [each for each in family if each.driven or each.outcome is None]:
             return
-        family = [each for each in root.family if not each.options.ephemeral]
-        if any(each.driven or each.outcome is None for each in family):
+        changes = self.family_records.resting(root)
+        if not self.store.durable:
+            await self._commit(root, changes, release=True)
             return
-        changes, events = self.family_records.at_rest(family), self.events.unstored(root)
-        with self._unsaved.saving(family):
-            lease = await self.store.save(
-                [*changes.values()], Lease(root.id), wake_at=_due_at(family), release=True, events=events
-            )
-        self._confirm(root, changes, events)
-        root.version = lease.version
+        # Its caller may have the answer already, so callers may be faster than the disk.
+        objects = (value for each in family for value in each.blackboard.history)
+        self._refused.pop(root, None)
+        self._unsaved[root] = _PROCESS * len(family) + _COPIES * sum(map(estimated_size, objects))
+        try:
+            await self._commit(root, changes, release=True)
+        except StoreError as error:
+            self._refused[root] = error
+            raise
+        except BaseException:
+            del self._unsaved[root]
+            raise
+        else:
+            del self._unsaved[root]
+        finally:
+            unsaved = sum([*self._unsaved.values()])
+            everybody = unsaved <= _MOST_BYTES // 2 or len(self._refused) == len(self._unsaved)
+            for each in [*self._waiting][: None if everybody else int(unsaved <= _MOST_BYTES)]:
+                each.listeners.on_loop(each.notify_waiters)
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether nothing more may begin, as families that have ended and are not saved yet take too much memory."""
+        return bool(self._unsaved) and sum([*self._unsaved.values()]) > _MOST_BYTES
+
+    async def _wait_for_room(self, process: AgentProcess) -> None:
+        """Wait until more may begin, or the process that wants to is ended.
+
+        If the store has refused everything that is not saved yet, one of the families is saved again. Raises
+        `StoreError` if that is refused too.
+        """
+        self._waiting[process] = None
+        try:
+            while self._is_full and process.end_requested is None:
+                if len(self._refused) < len(self._unsaved):
+                    await process.changed()
+                    continue
+                root = next(iter(self._refused))
+                await self.save(root)
+                if error := self._refused.get(root):
+                    raise StoreError(error.where, error.problem, error.fix)
+        finally:
+            del self._waiting[process]
 
     async def save_all(self) -> None:
         """Try again to store what rests and is kept in memory only."""
@@ -279,7 +321,8 @@ class AgentProcessRepository:
     async def _commit_resting(self, root: AgentProcess) -> None:
         """Save what rests in a family, and give its lease back if nothing of it runs."""
         changes = self.family_records.resting(root)
-        release = not any(each.busy or self.family_records.only_here(each) for each in root.family)
+        only_here = self.family_records.only_here
+        release = not any(each.busy or (each in only_here and not each.over) for each in root.family)
         if changes or (release and root.id in self._leases):
             await self._commit(root, changes, release=release)
 
@@ -287,8 +330,8 @@ class AgentProcessRepository:
         self, root: AgentProcess, changes: Mapping[AgentProcess, StoredProcess], *, release: bool
     ) -> None:
         """Save records of a family under the lease of this program."""
-        lease, events = self._leases.get(root.id) or Lease(root.id), self.events.unstored(root)
-        wake_at = _due_at(root.family) if release else _DUE_NOW
+        lease, log = self._leases.get(root.id) or Lease(root.id), root.log
+        events, wake_at = log.unstored if log else (), _due_at(root.subtree) if release else _DUE_NOW
         if self.announce is not None and not release:
             await self.announce()
         try:
@@ -297,10 +340,17 @@ class AgentProcessRepository:
             self._leave(root, lost=True)
             return
         root.version = new.version
-        self._leases[root.id] = new
         if release:
-            del self._leases[root.id]
-        self._confirm(root, changes, events)
+            self._leases.pop(root.id, None)
+        else:
+            self._leases[root.id] = new
+        if log:
+            log.confirm(events)
+        for each, stored in changes.items():
+            if self.family_records.confirm(each, stored) and not each.driven:  # it may have been continued meanwhile
+                self._held.pop(each.id, None)
+        if release and root.over:
+            self._ended.append(root)
 
     async def erase(self, root_id: str) -> bool:
         """Drop all that is stored of a family in which nothing runs here, for good, by the id of its root.
@@ -336,33 +386,47 @@ class AgentProcessRepository:
             _log.warning("Another program goes on with process %s.", root.id)
         self._leases.pop(root.id, None)
         root.version = None
-        if log := self.events.by_root.get(root):
+        if log := root.log:
             log.forget()
         for each in root.family:
             self._held.pop(each.id, None)
             each.detach()
-
-    def _confirm(
-        self, root: AgentProcess, changes: Mapping[AgentProcess, StoredProcess], events: Sequence[EventRecord]
-    ) -> None:
-        self.events.confirm(root, events)
-        for each, stored in changes.items():
-            if self.family_records.confirm(each, stored) and not each.driven:  # it may have been continued meanwhile
-                self._held.pop(each.id, None)
 
     def let_go(self, process: AgentProcess) -> None:
         """Keep a process no longer that was stored at rest, now that nobody follows it any more."""
         if self.is_stored(process) and not process.busy and self.family_records.is_complete(process):
             self._held.pop(process.id, None)
 
+    def open_log(self, root: AgentProcess, *, new: bool = False) -> None:
+        """Keep the events of a family from now on; of a `new` one the first is that it was created."""
+        if root.log is None:
+            here = ref(root)  # the log must not keep it alive
+
+            def holds() -> bool:
+                process = here()
+                return process is not None and self.has(process)
+
+            root.log = EventLog(holds, dialogue=root.platform.keep_journals)
+            if new:
+                created = ProcessCreated(root.agent.name, root.caller.id, process_id=root.id, at=root.created_at)
+                root.log.on_event(created)
+            root.listeners.add(root.log)
+
     async def store_events(self, seconds: float) -> None:
         """Store events that have waited for longer than that for the next save of their family."""
-        for root in self.events.waiting(seconds):
+        since = monotonic() - seconds
+        for root in [each for each in self._known.values() if each.log and each.log.waiting_since <= since]:
             known = self._locks.get(root.id)
             if known is None or not known.locked():
                 async with self._lock(root):
                     if root.id in self._leases:
                         await self._commit(root, {}, release=False)
+
+    async def events(self, root: AgentProcess, after: int, limit: int) -> Sequence[EventRecord]:
+        """The next events of a family after the one of that number, in order, stored or not."""
+        if root.log is None:
+            return await self.store.events(root.id, after, limit)
+        return await root.log.read(self.store, root.id, after, limit)
 
     def _lock(self, root: AgentProcess) -> AbstractAsyncContextManager[object]:
         """The lock of a family; with a store in memory, which makes nobody wait, nothing can come in between."""
@@ -461,10 +525,10 @@ class AgentProcessRepository:
             process.emit_missed(count)
         self._known.update((each.id, each) for each in found)
         root = next(iter(found))
-        if log := self.events.by_root.get(root):
+        if log := root.log:
             log.forget()
         elif self.store.durable or root.options.keep_events:
-            self.events.open(root)
+            self.open_log(root)
         root.version = version
         return {each.id: each for each in found}
 
@@ -518,101 +582,7 @@ async def retried(process: AgentProcess, work: Callable[[], Awaitable[T]]) -> T 
 
 def _due_at(family: Sequence[AgentProcess]) -> datetime | None:
     """When a family that rests has to be continued: when a question expires, or at once if something is to run."""
-    if any(each.ready for each in family):
+    if [each for each in family if each.ready]:
         return _DUE_NOW
-    times = [each.expires_at for process in family for each in process.open_questions if each.expires_at is not None]
-    return min(times, default=None)
-
-
-class UnsavedFamilies:
-    """Lets nothing begin while families that have ended, and that the store has not saved yet, take too much memory.
-
-    A family that is saved only at its end is saved after its caller has the answer, so callers may be faster than the
-    disk.
-    """
-
-    def __init__(self, store: ProcessStore) -> None:
-        self._at_once = not store.durable
-        """Whether the store takes what it saves at once, so that there is nothing to count."""
-        self._lock = Lock()
-        """Held while the fields below change: families may be saved in several event loops."""
-        self._bytes = 0
-        self._sizes: dict[AgentProcess, int] = {}
-        """About how many bytes each family takes, by its root."""
-        self._refused: dict[AgentProcess, StoreError] = {}
-        """Those that the store has refused, and why."""
-        self._waiting: dict[AgentProcess, None] = {}
-        """The processes that wait for room, in the order in which they came."""
-
-    @contextmanager
-    def saving(self, family: Sequence[AgentProcess]) -> Generator[None]:
-        """The block in which a family is saved. It still counts afterwards if the store refuses it."""
-        if self._at_once:
-            yield
-            return
-        root = family[0]
-        objects = (value for each in family for value in each.blackboard.history)
-        self._set(root, _PROCESS * len(family) + _COPIES * sum(map(estimated_size, objects)))
-        try:
-            yield
-        except StoreError as error:
-            self._refused[root] = error
-            raise
-        except BaseException:
-            self._set(root, 0)
-            raise
-        else:
-            self._set(root, 0)
-        finally:
-            self._wake()
-
-    @property
-    def full(self) -> bool:
-        """Whether nothing more may begin now."""
-        return self._bytes > _MOST_BYTES
-
-    async def room_for(self, process: AgentProcess, save: Callable[[AgentProcess], Awaitable[None]]) -> None:
-        """Wait until there is room, or the process that wants to begin is ended.
-
-        If the store has refused everything that is not saved yet, `save` tries to save one of the families again.
-        Raises `StoreError` if that is refused too.
-        """
-        try:
-            while self.full and process.end_requested is None:
-                self._waiting[process] = None
-                if self._idle:
-                    root = next(iter(self._refused))
-                    self._set(root, 0)
-                    await save(root)
-                    if error := self._refused.get(root):
-                        raise StoreError(error.where, error.problem, error.fix)
-                else:
-                    await process.changed()
-        finally:
-            self._waiting.pop(process, None)
-
-    @property
-    def _idle(self) -> bool:
-        """Whether nothing is being saved."""
-        return len(self._refused) == len(self._sizes)
-
-    def _set(self, root: AgentProcess, size: int) -> None:
-        with self._lock:
-            self._refused.pop(root, None)
-            self._bytes += size - self._sizes.pop(root, 0)
-            if size:
-                self._sizes[root] = size
-
-    def _wake(self) -> None:
-        """Let the first that waits begin if there is room; or all of them, if there is much, or nothing is being saved.
-
-        As long as there is none, nobody is woken: who was would lose its place.
-        """
-        with self._lock:
-            everybody = self._idle or self._bytes <= _MOST_BYTES // 2
-            number = len(self._waiting) if everybody else int(not self.full)
-            woken = [*self._waiting][:number]
-            for each in woken:
-                del self._waiting[each]
-        for each in woken:
-            each.listeners.on_loop(each.notify_waiters)
+    asked = [each for process in family if not process.over for each in process.open_questions]
+    return min([each.expires_at for each in asked if each.expires_at is not None], default=None)

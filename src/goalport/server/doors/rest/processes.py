@@ -37,7 +37,7 @@ from goalport.runtime.process import (
     Waiting,
     find_question,
 )
-from goalport.runtime.process.event_log import DIALOGUE
+from goalport.runtime.process.listeners import DIALOGUE
 from goalport.server.auth import current_caller
 from goalport.server.doors.rest import openapi as api
 from goalport.server.publish.answers import reason_of, written_by
