@@ -47,7 +47,7 @@ NO_KEY: Final = (
     " used."
 )
 _LONG_TEXT: Final = 128
-"""Characters from which on a text has a place: earlier versions referred to it."""
+"""Texts of this length or more have a place, since data of earlier versions refers to them."""
 _WIDE: Final = 1 << 63
 """Integers from here on are written as text: other parsers of JSON read them as floats."""
 _DEEPEST: Final = 90
@@ -55,7 +55,7 @@ _DEEPEST: Final = 90
 _LONGEST_KEY: Final = 40
 _FOREIGN: Final = "The store was changed by another program, or written by a newer one."
 _PLAIN: Final = frozenset({NoneType, bool, int, float})
-"""What is read as it is."""
+"""Types whose values stand for themselves."""
 
 
 class Seal(Protocol):
@@ -71,7 +71,7 @@ class Seal(Protocol):
 
 
 class Seals(Protocol):
-    """Gives each process and context a seal of its own, so that what is moved to another cannot be read there."""
+    """Gives each process and context a seal of its own: data that is moved to another cannot be read there."""
 
     def of(self, process_id: str, /) -> Seal:
         """The seal of a process."""

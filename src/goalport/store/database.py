@@ -163,10 +163,10 @@ _BATCH: Final = 200
 _FOUND: Final = 10_000
 """How many families to be dropped are looked for at a time."""
 _RESERVE: Final = 256 * 1024
-"""The bytes that a disk must have left for new work: what goes on is to be saved there."""
+"""With fewer bytes free on the disk nothing new begins: they are for saves of what goes on."""
 _PROBE: Final = "goalport: can this be written?"
 _PROBE_BYTES: Final = 65_536
-"""As much as a process with a few results, since a full disk may still have room for a row."""
+"""The size of the test write: a full disk may still have room for a small row."""
 _DAY: Final = timedelta(days=1)
 
 
@@ -205,7 +205,7 @@ class DatabaseProcessStore:
             yield the.REAPED, {"id": self._program.id}
 
     def attach(self, watched: Callable[[str], bool], /) -> None:
-        """Nothing: there is room for every process."""
+        """Does nothing: there is room for every process."""
 
     # Saving.
 
@@ -485,7 +485,7 @@ class DatabaseProcessStore:
         return size["bytes"], max(0, now - (oldest["asked_at"] or now)) / 1_000_000
 
     async def overflow(self) -> Sequence[str]:
-        """None: there is always room."""
+        """Always empty: there is room for every process."""
         return ()
 
     # Dropping.

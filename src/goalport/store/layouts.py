@@ -97,7 +97,7 @@ class Layout(StoredClass, ABC):
     """The layout of a class with fields. Subclasses say where its objects keep their values."""
 
     optional = frozenset[str]()
-    """What needs neither a value nor a default."""
+    """Fields that may be missing without a default."""
 
     def __init__(
         self, cls: type, names: TypeNames, defaults: Mapping[str, _Default | None], not_stored: Iterable[str] = ()

@@ -66,7 +66,7 @@ class _SqliteDatabase:
         self._file, self._writer = file, _Writer(file)
         self._readers = ThreadPoolExecutor(_READERS, "goalport-store-reader")
         self._idle: deque[OpenFile] = deque()
-        """Connections that nobody reads by now."""
+        """Connections that are not in use."""
         self._closed = False
 
     async def write(self, begin: Callable[[], Operation[T]], /, *, patient: bool = False) -> T:

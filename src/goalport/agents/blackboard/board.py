@@ -31,7 +31,7 @@ DEFAULT_BINDING = "it"
 """The name under which an object is bound when no other name is given."""
 
 _MANY = 32
-"""The number of objects from which on they are looked up by their classes."""
+"""With more objects than this, look-ups go through an index of their classes."""
 
 T = TypeVar("T")
 BindingListener = Callable[[str, object], None]
@@ -42,9 +42,9 @@ TypeInference = Callable[[str, object], object]
 class Typed:
     """An object with an explicit type, where the object itself does not show its type: `Typed([], list[Story])`.
 
-    What actions return and what clients send has its declared type; `Typed` is for objects that a program passes or
-    adds. It is accepted wherever an object is given to a process, a blackboard or a context, which then hold the
-    object itself. Raises `TypeError` when the object is not of the type.
+    Results of actions and inputs of clients have their declared types already; `Typed` is for objects that your code
+    passes in. It is accepted wherever a process, a blackboard or a context takes an object, and the object itself is
+    stored. Raises `TypeError` when the object is not of the type.
     """
 
     value: object
@@ -81,7 +81,7 @@ class BoardState(NamedTuple):
     names: Mapping[str, Entry]
     """The entry of each name."""
     hidden: Sequence[int]
-    """The places in `entries` of the hidden ones."""
+    """The indexes in `entries` of the hidden ones."""
     protected: AbstractSet[str]
     """The names whose objects `clear` keeps."""
     conditions: Mapping[str, bool]
@@ -91,8 +91,9 @@ class BoardState(NamedTuple):
 class Blackboard:
     """Objects in the order in which they were added; look-ups return the newest object of a type.
 
-    An object is of a type by its class. It is of a generic type (`list[Story]`, `Page[Raw]`) by its declared type, that
-    of the action that returned it or one that was given with it, see `Typed`; without either, by its elements.
+    The class of an object says of which types it is. Whether it is of a generic type (`list[Story]`, `Page[Raw]`) is
+    said by its declared type, which comes from the action that returned it or from `Typed`; without one, by its
+    elements.
 
     Parameters: `on_bound` is called with the name and the object whenever one is put on the blackboard.
     """
@@ -108,9 +109,9 @@ class Blackboard:
         self._on_bound = on_bound
         self._infer_type: TypeInference | None = None
         self._by_class: dict[type, list[Entry]] | None = None
-        """The visible entries by class, the class of the newest last; None: to be made when it is asked for."""
+        """The visible entries by class, the class of the newest last; None: it is built at the next look-up."""
         self._indexing = Lock()
-        """Held while `_by_class` and what it says change, since threads add and look things up at once."""
+        """Locks entries and index, since threads add objects and look them up at the same time."""
 
     def add(self, value: object) -> None:
         """Add an object under the default name."""
@@ -167,7 +168,7 @@ class Blackboard:
         return self.get(name) is not None
 
     __iter__ = None
-    """Names are looked up, and no loop counts them up from 0: `objects` and `entries` are what can be gone through."""
+    """Not iterable: Python would call `__getitem__` with 0, 1, …; iterate over `objects` or `entries`."""
 
     def __iadd__(self, value: object) -> Self:
         self.add(value)
@@ -212,7 +213,7 @@ class Blackboard:
 
     @property
     def samples(self) -> Sequence[Entry]:
-        """Some visible entries, at least one of each class that is there."""
+        """Visible entries, at least one of each class."""
         if len(self._entries) <= _MANY:
             return self.entries
         return [found[-1] for _, found in self._visible_by_class()]
@@ -260,7 +261,7 @@ class Blackboard:
             self.declare(DEFAULT_BINDING, entry.value, entry.kind)
 
     def clear_last_result(self) -> None:
-        """Note that the last action has returned nothing."""
+        """Record that the last action returned nothing."""
         self._last_entry = None
 
     @property

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar, overload
 
 from goalport.agents.blackboard import DEFAULT_BINDING, alternatives, fits
-from goalport.agents.domain.checks import require_amount, require_boolean, require_names, require_settings, require_text
+from goalport.agents.domain.checks import require_amount, require_fields, require_settings
 from goalport.agents.domain.decorators import ActionMark, AgentMark, Export, GroupRequirement, PlannerType, put_mark
 from goalport.agents.domain.signature import Input, Outputs, Parameter, ProvidedInput, inputs_among
 from goalport.agents.plan import GroupAvailable
@@ -37,13 +37,13 @@ class ChatbotMark:
     stop_when_reader_leaves: bool = False
     """Whether a reply ends when the one who asked goes away; otherwise it is finished and stored."""
     max_history_tokens: int = 100_000
-    """How many tokens of the conversation a model is shown before what is old is made shorter."""
+    """How many tokens of the conversation are sent to a model; beyond that, older messages are summarized."""
     scopes: Sequence[str] = ()
     """The scopes that a caller needs to talk to it, where callers are authenticated; empty: the scope to write."""
     context_id: str = ""
-    """The context of its caller with whose objects each conversation begins; empty: none."""
+    """The id of the caller's context; each conversation begins with the objects in it. Empty: none."""
     context_scope: str = ""
-    """The scope by which that context is shared by all who have it; empty: each caller has a context of that id."""
+    """All callers with this scope share one context; empty: each caller has a context of their own."""
 
     def __post_init__(self) -> None:
         for what in ("max_actions_per_turn", "max_tokens_per_turn", "max_history_tokens"):
@@ -53,9 +53,7 @@ class ChatbotMark:
         require_amount("max_cost_per_turn", self.max_cost_per_turn)
         if self.seconds_per_turn is not None:
             require_amount("seconds_per_turn", self.seconds_per_turn)
-        require_boolean("stop_when_reader_leaves", self.stop_when_reader_leaves)
-        require_names("scopes", self.scopes)
-        require_text("context_id", self.context_id)
+        require_fields(self, "max_cost_per_turn", "context_scope")
         if self.context_scope:
             require_scopes("context_scope", [self.context_scope])
 
@@ -118,7 +116,7 @@ class ActionRule(Protocol):
 
 
 class _Declared:
-    """What a function of an owner declares."""
+    """A declaration with a function, perhaps bound to an owner."""
 
     __slots__ = ()
 
@@ -153,7 +151,7 @@ class Action(_Declared):
     value: "Cost | None" = None
     """What computes the value on each planning; None: it is `settings.value`."""
     access: tuple[ActionRule, ...] = ()
-    """What must hold of the caller before the action runs: the rules of its class, and its own."""
+    """The rules that the caller has to satisfy before the action runs: those of its class, and its own."""
 
     @property
     def short_name(self) -> str:
@@ -246,9 +244,9 @@ class Cost(_Declared):
 
 
 def _once(declared: Iterable[D]) -> tuple[D, ...]:
-    """The declarations without duplicates: the same function of a state, read for several agents, counts once.
+    """The declarations without duplicates: a state that several agents use was read once for each of them.
 
-    One with a provided parameter belongs to the agent that it was read for, and is no duplicate.
+    A declaration with a provided parameter belongs to the agent that it was read for, so it is no duplicate.
     """
     found: dict[tuple[object, ...], D] = {}
     for each in declared:
@@ -319,20 +317,20 @@ class Agent:
         return next(each for each in self.actions if each.name == name)
 
     def goals_giving(self, kind: object) -> tuple[Goal, ...]:
-        """The goals whose output is of a type; where there is none, those of whose union one alternative is."""
+        """The goals whose output is of a type; if there are none, those with an alternative of it in a union."""
         typed = [each for each in self.goals if each.output is not None]
         certain = tuple(each for each in typed if fits(each.output, kind))
         return certain or tuple(each for each in typed if any(fits(some, kind) for some in alternatives(each.output)))
 
     def with_components(self, components: Sequence["Agent"]) -> "Agent":
         """This agent with the actions and conditions of components; a state that several lead to counts once."""
-        lent = [each for each in components if each.name != self.name]
-        if not lent:
+        others = [each for each in components if each.name != self.name]
+        if not others:
             return self
         own = {each.name for each in self.conditions}
-        answers = [each for agent in lent for each in agent.conditions if each.name not in own]
+        answers = [each for agent in others for each in agent.conditions if each.name not in own]
         return replace(
             self,
-            actions=_once((*self.actions, *(action for each in lent for action in each.actions))),
+            actions=_once((*self.actions, *(action for each in others for action in each.actions))),
             conditions=_once((*self.conditions, *answers)),
         )

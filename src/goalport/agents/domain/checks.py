@@ -7,18 +7,13 @@ raises `TypeError` with the name of the parameter, what came and what to write.
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from numbers import Real
-from typing import Final, TypeGuard, cast, get_origin
+from typing import Any, Final, TypeGuard, cast, get_origin
 
 from goalport.base.words import offer
 
 _LARGEST: Final = sys.float_info.max
-
-
-def require_fields(record: object, check: Callable[[str, object], None], *names: str) -> None:
-    """Check the fields of a record that have these names."""
-    for name in names:
-        check(name, getattr(record, name))
 
 
 def require_text(what: str, value: object) -> None:
@@ -93,3 +88,22 @@ def require_types(what: str, value: object) -> None:
 
 def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, Real) and not isinstance(cast("object", value), bool)
+
+
+_OF_ANNOTATION: Final[dict[object, Callable[[str, object], None]]] = {
+    str: require_text,
+    bool: require_boolean,
+    bool | None: require_boolean,
+    float: require_number,
+    Sequence[str]: require_names,
+    Sequence[type]: require_types,
+    type | None: require_type,
+}
+
+
+def require_fields(record: Any, *apart: str) -> None:
+    """Check the fields of a record by their annotations, except those `apart`, which have limits of their own."""
+    for each in fields(record):
+        check = _OF_ANNOTATION.get(each.type)
+        if check is not None and each.name not in apart:
+            check(each.name, getattr(record, each.name))

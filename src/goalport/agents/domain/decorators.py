@@ -16,15 +16,9 @@ from typing import Any, Literal, Never, Protocol, Self, TypeVar, cast, get_args,
 from goalport.agents.domain.checks import (
     require_access,
     require_amount,
-    require_boolean,
     require_fields,
     require_limit,
-    require_names,
-    require_number,
     require_settings,
-    require_text,
-    require_type,
-    require_types,
 )
 from goalport.base.caller import require_scopes
 from goalport.base.errors import BadInput, ModelError, NonRetryable, ProcessEnded, Retryable, causes, leaves
@@ -39,11 +33,11 @@ class PlannerType(StrEnum):
     """
 
     GOAP = "goap", range(1, _ANY_NUMBER), False
-    """The first step of the cheapest plan to a goal."""
+    """Takes the first step of the cheapest plan to a goal."""
     UTILITY = "utility", range(_ANY_NUMBER), False
-    """Of all that can be done now, what is worth most."""
+    """Takes the possible action of the greatest net value."""
     SUPERVISOR = "supervisor", range(1, 2), True
-    """What a model chooses of all that can be done now."""
+    """Lets a model choose among the possible actions."""
 
     goal_counts: range
     """The numbers of goals that an agent with this planner may have; `range(1, 2)` is exactly one."""
@@ -57,12 +51,12 @@ class PlannerType(StrEnum):
 
     @classmethod
     def written(cls, *, goals: int | None = None) -> str:
-        """Every kind as it is written in code, for messages; with `goals`, those that may have so many goals."""
+        """The members as code, for messages; with `goals`, only those that allow this number of goals."""
         return " or ".join(f"PlannerType.{each.name}" for each in cls if goals is None or goals in each.goal_counts)
 
 
 _DEEPEST = 5
-"""How many groups of failures are looked into, each the cause of a part of the one before."""
+"""How deep exception groups within exception groups are looked into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +68,7 @@ class RetryPolicy:
     first_delay: float = 0.2
     """Seconds before the second attempt."""
     factor: float = 5.0
-    """How many times as long each further wait is as the one before."""
+    """Each further wait is so many times as long as the one before."""
     max_delay: float = 60.0
     """The longest wait, in seconds."""
     every_error: bool = False
@@ -101,9 +95,10 @@ class RetryPolicy:
 
 
 def transient(error: BaseException, depth: int = 0) -> bool:
-    """Whether a failure may pass by itself: as `Retryable` or `NonRetryable` among its causes say, the nearest first.
+    """Whether a failure may pass by itself.
 
-    Where none of them does, time-outs may pass, and what transports raise, also as a cause.
+    The nearest `Retryable` or `NonRetryable` among its causes decides. Without one, time-outs and errors of transports
+    are transient, also as causes.
     """
     if (marked := _marked(error, depth)) is not None:
         return marked
@@ -123,7 +118,7 @@ def transient(error: BaseException, depth: int = 0) -> bool:
 
 
 def _marked(error: BaseException, depth: int = 0) -> bool | None:
-    """What the nearest marker in the chain of causes says; of several failures at once, one no is enough."""
+    """Whether to retry, by the nearest marker among the causes; None: there is none. In a group, one no is enough."""
     given_up = False
     for each in causes(error):
         if isinstance(each, (BadInput, NonRetryable)):
@@ -193,10 +188,7 @@ class Export:
     """Only MCP clients that declare the Tasks extension may call it; others are refused. It counts as `long`."""
 
     def __post_init__(self) -> None:
-        require_fields(self, require_text, "name", "title", "description")
-        require_fields(self, require_boolean, "remote", "read_only", "destructive", "idempotent", "open_world")
-        require_fields(self, require_boolean, "long", "durable", "task_required")
-        require_types("starting_input_types", self.starting_input_types)
+        require_fields(self, "max_cost", "max_seconds")
         require_scopes("scopes", self.scopes)
         if self.on_disconnect not in get_args(OnDisconnect):
             raise ValueError(f'Expected on_disconnect to be "kill" or "detach", but got {self.on_disconnect!r}.')
@@ -246,9 +238,8 @@ class AgentMark:
     access: str | None = None
 
     def __post_init__(self) -> None:
-        require_fields(self, require_text, "name", "description", "provider", "version")
+        require_fields(self)
         require_access(self.access)
-        require_boolean("opaque", self.opaque)
         if not isinstance(self.planner, PlannerType):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(
                 f"Expected planner to be a PlannerType, but got {self.planner!r}. Write {PlannerType.written()}."
@@ -282,16 +273,12 @@ class ActionMark:
     """Who may run it: scopes, or an expression over the caller and the inputs (`AccessRule`); None: everybody."""
 
     def __post_init__(self) -> None:
-        require_fields(self, require_text, "description", "cost_method", "value_method", "output_binding")
+        require_fields(self)
         require_access(self.access)
         if self.output_binding and not self.output_binding.strip():
             raise TypeError(
                 f"Expected output_binding to be a name, but got {self.output_binding!r}. Leave it out for none."
             )
-        require_fields(self, require_number, "cost", "value")
-        require_fields(self, require_names, "pre", "post", "tool_groups", "required_tool_groups")
-        require_fields(self, require_boolean, "can_rerun", "clear_blackboard", "read_only", "repeatable")
-        require_type("trigger", self.trigger)
         for each in self.tool_group_requirements:
             if not hasattr(each, "role") or not hasattr(each, "tools"):
                 raise TypeError(
@@ -315,9 +302,7 @@ class GoalMark:
     export: Export
 
     def __post_init__(self) -> None:
-        require_text("description", self.description)
-        require_number("value", self.value)
-        require_fields(self, require_names, "tags", "examples")
+        require_fields(self)
         if type(self.export) is not Export:
             raise TypeError(f"Expected export to be an Export, but got {self.export!r}. Write Export(remote=True).")
 
@@ -330,7 +315,7 @@ class ConditionMark:
     cost: float = 0.0
 
     def __post_init__(self) -> None:
-        require_text("name", self.name)
+        require_fields(self, "cost")
         require_amount("cost", self.cost)
 
 
@@ -341,7 +326,7 @@ class CostMark:
     name: str
 
     def __post_init__(self) -> None:
-        require_text("name", self.name)
+        require_fields(self)
 
 
 @overload

@@ -104,7 +104,7 @@ def canonical(origin: Origin, names: Iterable[str]) -> tuple[str, ...]:
     for name in names:
         if name.startswith(_FOREIGN_PREFIX):
             raise origin.error(
-                expected="expressions in the language of this house",
+                expected="an expression in the syntax of Jinja",
                 came=f"{name!r} is one of Spring's",
                 fix=f"Write `{EXPRESSION} …`, for example `{EXPRESSION} order.total > 100 and order.items | size > 0`.",
             )

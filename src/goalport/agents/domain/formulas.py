@@ -26,7 +26,7 @@ from goalport.base.introspection import Origin
 from goalport.base.words import type_name
 
 Term = Mapping[str, bool]
-"""Names of conditions, each with the value that it must have; all of them must have it."""
+"""Conditions by name, with the values that all of them must have."""
 _MOST = 64
 """The largest number of alternatives that a formula may have."""
 _NONE: frozenset[str] = frozenset()
@@ -123,8 +123,8 @@ def names_known(agent: Agent) -> frozenset[str]:
 def needs_of(action: Action, known: frozenset[str]) -> tuple[Term, ...]:
     """The alternatives of an action's `pre`: one of them has to hold.
 
-    `known` are the names of conditions. A formula that is such a name as a whole stands for that condition, and a name
-    in an expression that is one stands for the condition and not for an object. Raises `DeclarationError`.
+    `known`: the names of conditions. They take precedence: a formula that equals such a name is that condition, even if
+    it has an "and" in it, and in an expression the name is the condition and no object. Raises `DeclarationError`.
     """
     try:
         return _alternatives(action.settings.pre, known)
@@ -329,7 +329,7 @@ class _KnownFacts:
         self.states = tuple(each for each in self._available if is_state(each.type))
 
     def supplied_by(self, kinds: Iterable[object]) -> list[Available]:
-        """The objects that are there once there is one of each of these types, in the order of the facts."""
+        """The facts that objects of these types make true, in the order of the facts."""
         found = set[int]()
         for kind in kinds:
             if is_told_by_bases(kind):
@@ -343,7 +343,7 @@ class _KnownFacts:
 
     @cached_property
     def _numbers(self) -> tuple[Mapping[type, Sequence[int]], Mapping[type, Sequence[int]], Sequence[int]]:
-        """The numbers of the facts by their class, by each base of it, and of those whose class does not tell."""
+        """Indexes of facts: by their class, by each base of it, and those of types that are no classes."""
         by_class, by_base = defaultdict[type, list[int]](list), defaultdict[type, list[int]](list)
         others: list[int] = []
         for number, each in enumerate(self._available):

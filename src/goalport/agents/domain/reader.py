@@ -125,7 +125,7 @@ def read_action(
 
 
 def read_goal(action: Action, mark: GoalMark) -> Goal:
-    """The goal that the completion of an action reaches. Raises `DeclarationError` for one that cannot be told."""
+    """The goal that the completion of an action reaches. Raises `DeclarationError` if the action leaves no trace."""
     if action.settings.clear_blackboard:
         raise action.origin.error(
             expected="a goal whose action leaves a trace",
@@ -218,7 +218,7 @@ def _marked_methods(cls: type) -> Iterator[tuple[str, dict[type, Any]]]:
 
 
 def _layers(value: object) -> Iterator[object]:
-    """A member of a class and what it wraps, from the outside in; only what says so plainly is looked into."""
+    """A member of a class and the functions that it wraps, from the outside in, by `__wrapped__` and descriptors."""
     seen: list[object] = []
     layer: Any = value
     while layer is not None and not any(layer is each for each in seen):

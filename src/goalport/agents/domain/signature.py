@@ -93,7 +93,7 @@ class Provided:
 
 
 def inject(kind: C) -> C:
-    """Have tools that take an object of the class be given the service of the platform, and not ask for one."""
+    """Mark a class as a service: tools with a parameter of it get the platform's object, and models do not see it."""
     kind.__goalport_current__ = classmethod(Provided.__goalport_provided__)
     return kind
 
@@ -147,7 +147,7 @@ def part_names(kind: type[SomeOf]) -> tuple[str, ...]:
 
 
 def parts_of(value: object) -> Iterator[tuple[object, object]]:
-    """The parts that a result of several parts has, each with the type that its field declares; else nothing."""
+    """The parts of a `SomeOf` that are not None, each with the declared type of its field; of other values, none."""
     if isinstance(value, SomeOf):
         declared = field_kinds(type(value))
         for name in part_names(type(value)):

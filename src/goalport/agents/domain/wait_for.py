@@ -58,7 +58,7 @@ class WaitFor(Generic[T]):
         raise TypeError(f"{type(self).__name__} does not say what an answer comes to. Override accept.")
 
     def asked_as(self, question_id: str, process_id: str) -> "WaitFor[T]":
-        """What is asked, now that the question has an id; the process waits from then on."""
+        """The same question, with its id and that of its process filled in where it uses them."""
         return self
 
     @staticmethod
@@ -248,7 +248,7 @@ class Choice(WaitFor[T]):
         return self.option(response).value
 
     def option(self, response: object) -> Option[T]:
-        """The option that an answer names by its key or its label, or is. Raises `ValueError` if it is none."""
+        """The option that an answer names by key or label, or is itself. Raises `ValueError` if there is none."""
         if isinstance(response, str | int):
             text = str(response)
             by_key = [each for each in self.options if each.key == text]
@@ -329,7 +329,7 @@ def promised(kind: object) -> object | None:
 
 
 def awaited(wait: WaitFor[Any]) -> object | None:
-    """The type of the object that an answer gives; None where only the answer itself tells."""
+    """The type of the object that an answer gives; None where it depends on the answer."""
     match wait:
         case FormSubmission() if type(cast("object", wait)) is FormSubmission:
             return wait.kind

@@ -43,7 +43,7 @@ from goalport.agents.plan.task import task_for, wanted_literals
 
 
 class Reach:
-    """The literals that can be had, and for each that some move has to give the first move that does."""
+    """The literals that are true at the start or within reach, and for the latter the first move that gives them."""
 
     def __init__(self, problem: Problem) -> None:
         self.system = problem.system
@@ -122,7 +122,7 @@ class Lack(NamedTuple):
     """A way to a literal, less than another if fewer facts are lacking for it."""
 
     size: int
-    """How many; what two needs share counts twice."""
+    """How many facts; one that two needs share counts twice."""
     by: int
     """The move that would give it, or ITSELF where it is what is lacking."""
     literal: int

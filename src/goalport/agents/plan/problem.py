@@ -81,7 +81,7 @@ Fact: TypeAlias = Available | LastResult | HasRun | Holds | GroupAvailable
 QUESTIONS, PLANS = 128, 8
 """How many questions are remembered, and how many plans to each."""
 WORLDS = 8
-"""How many worlds are remembered in literals."""
+"""How many world states are remembered in literals."""
 
 AS_DIGITS = bytes.maketrans(b"\0\1", b"01")
 
@@ -206,7 +206,7 @@ class PlanningSystem:
     def __init__(self, operators: Iterable[Operator], asking: Mapping[Fact, float] | None = None) -> None:
         self.operators = tuple(operators)
         self._asking = asking or {}
-        """What it takes to find out a fact that is unknown; nothing for those that are not here."""
+        """The cost of asking for an unknown fact; 0 for those that are not here."""
         self.scale = Scale.fitting(operator.cost for operator in self.operators)
         self._numbers: dict[Fact, int] = {}
         """The facts in the order of their numbers."""
@@ -219,7 +219,7 @@ class PlanningSystem:
         """Whether a step is worth anything by itself, so that a plan that costs more may be the better one."""
         self.known_plans = KnownPlans()
         self._allowed: dict[WorldState, bytearray] = {}
-        """What the latest worlds allow: for the goals of one agent it is mostly the same."""
+        """A cache by world state: the goals of one agent are mostly planned for from the same one."""
 
     def literal(self, fact: Fact, *, value: bool) -> int | None:
         """The number of a fact with a value, or None for a fact that no operator mentions; `^ 1` is its opposite."""
@@ -227,7 +227,7 @@ class PlanningSystem:
         return None if number is None else 2 * number + (not value)
 
     def cheapest(self, unknown: Iterable[Fact]) -> Fact | None:
-        """Of facts that may be asked for, the one for which that takes least; of equals the first."""
+        """The unknown fact that is cheapest to ask for; of equals the first."""
         return min(unknown, key=lambda fact: self._asking.get(fact, 0.0), default=None)
 
     def fact(self, literal: int) -> tuple[Fact, bool]:

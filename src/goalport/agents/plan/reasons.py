@@ -25,7 +25,7 @@ def in_words(fact: Fact, *, value: bool) -> str:
 
 
 def needed(fact: Fact, *, value: bool) -> str:
-    """The same as what somebody needs: "a Story", "there to be no Story", "write not to have run"."""
+    """The same after "needs": "a Story", "there to be no Story", "write not to have run"."""
     match fact:
         case HasRun(action):
             return f"{action} {'' if value else 'not '}to have run"
@@ -108,7 +108,7 @@ class Unproduced:
     """No operator gives the fact this value."""
 
     reason: str = ""
-    """What whoever does give it says; empty where there is no such one."""
+    """Why that which could give it is not available; empty: nothing could."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Missing:
     value: bool
     why: Why
     chain: tuple[Consumer, ...]
-    """Who needs it: the operator that needs the fact itself, then the one that needs what that gives, and so on."""
+    """The operator that needs the fact, then the operator that needs what the first one gives, and so on."""
 
     def __str__(self) -> str:
         if self.is_spent:
@@ -161,7 +161,7 @@ class Missing:
 
     @property
     def held_back(self) -> str:
-        """The action that only having run, or its output, keeps from running; empty: there is none."""
+        """The action that cannot run only because it has run or its output is there; empty: there is none."""
         consumer = self.chain[0].operator if self.chain else None
         is_guard = consumer is not None and not self.value and isinstance(self.why, Unproduced)
         if consumer is not None and is_guard and (self.is_spent or consumer.effects.get(self.fact)):

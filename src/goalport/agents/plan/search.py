@@ -28,7 +28,7 @@ class RelaxedPlan(NamedTuple):
 
 
 def relaxed_plan(task: Task, graph: Graph, state: int, bound: Bound) -> RelaxedPlan | None:
-    """The cheapest relaxed plan from a state that can be executed, if there is one; `bound` is that of the state."""
+    """The cheapest executable relaxed plan from a state, if there is one; `bound` is the bound of the state."""
     cheap = _executable_plan(task, graph, state, task.weights, bound.total)
     if cheap is not None and cheap.weight == bound.total:
         return cheap
@@ -141,7 +141,7 @@ LARGE = 16
 """How many steps make it worth while to look for something to leave out."""
 
 WORTHWHILE = 0.25
-"""Which part of the steps has to be too dear for a plan at hand, so that the task is made anew without them at once."""
+"""The share of steps that must be too dear for the known plan, before a smaller task is made without them."""
 
 ENOUGH = 3000
 """How many branches are looked into before the choices are left to the search."""
@@ -159,7 +159,7 @@ class SearchStart:
     """The steps of a plan of that weight, of a large task; it may take steps that were left out since."""
 
     def with_plan(self, task: Task, plan: RelaxedPlan) -> "SearchStart":
-        """The same with a plan of a task that may have more steps."""
+        """The same start with the plan of a larger task, which may take steps that were left out."""
         return replace(self, limit=plan.weight, known_steps=tuple(task.steps[index].operator for index in plan.path))
 
 
@@ -304,7 +304,7 @@ class NoPlan:
 def plan(problem: Problem) -> Plan | Undecided | NoPlan:
     """The best plan if it stands on nothing unknown, else an unknown fact that it stands on; or no plan.
 
-    Of several such facts it is the one that takes least to find out, of equals the one that is needed first.
+    Of several such facts the cheapest to ask for is returned, of equals the one that is needed first.
     """
     plans = _plans(problem)
     if isinstance(plans, NoPlan):
