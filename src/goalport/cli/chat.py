@@ -7,8 +7,8 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -32,7 +32,7 @@ from goalport.cli.views import ChatView
 from goalport.cli.workspace import kept_in_memory
 from goalport.runtime.chat import Conversations
 from goalport.runtime.platform.workspace_parts import choosing_chatbot
-from goalport.workspace.settings import Settings, load_settings
+from goalport.workspace.settings import load_settings
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 Chats = ChatsHere | ChatsServed
@@ -117,33 +117,28 @@ def chat(
     if not all(each.strip() for each in given):
         raise BadInput("--message was expected to be a message, but it is empty.")
     settings = load_settings(workspace_root(workspace), models=None if model is None else {"default_llm": model})
-    place = "" if workspace == Path() else f" --workspace {workspace}"
-    attended = sys.stdin.isatty() and not messages
-    with runner_here() as runner, _chats(server, settings, place, runner) as chats:
-        dialogue = _dialogue(chats, runner, chatbot, conversation, continued=continued, new=new)
-        history = settings.data_dir / "chat_history" if server is None or settings.data_dir.exists() else None
-        view = ChatView(steps=not quiet, texts=not structured)
-        talking = _Chat(chats, dialogue, runner, view, attended=attended, structured=structured)
-        return talking.run(_messages(given, runner, history, chats))
-
-
-@contextmanager
-def _chats(server: str | None, settings: Settings, place: str, runner: asyncio.Runner) -> Generator[Chats]:
-    """The chatbots of a server, or of a workspace: where nothing is stored, a shell lends those that it has."""
-    stack = AsyncExitStack()
-    try:
-        if server:
-            client = runner.run(stack.enter_async_context(ServerClient(server).connected()))
-            yield runner.run(ChatsServed.at(client, f" --server {hide(server)}"))
-            return
-        loaded = kept_in_memory(settings) or runner.run(stack.enter_async_context(driven(settings, drive=True)))
-        platform = loaded.platform
-        if not platform.chatbots and any(each.goals for each in platform.agents):
-            open_mode = settings.front_tool == "open"
-            platform.deploy(choosing_chatbot(_ALL, platform.autonomy, open_mode=open_mode, published=False))
-        yield ChatsHere(loaded, place)
-    finally:
-        runner.run(stack.aclose())
+    with runner_here() as runner:
+        stack = AsyncExitStack()
+        try:
+            if server:
+                client = runner.run(stack.enter_async_context(ServerClient(server)))
+                chats: Chats = runner.run(ChatsServed.at(client, f" --server {hide(server)}"))
+            else:  # where nothing is stored, a shell lends what it has
+                kept = kept_in_memory(workspace)
+                loaded = kept or runner.run(stack.enter_async_context(driven(settings, drive=True)))
+                platform = loaded.platform
+                if not platform.chatbots and any(each.goals for each in platform.agents):
+                    open_mode = settings.front_tool == "open"
+                    platform.deploy(choosing_chatbot(_ALL, platform.autonomy, open_mode=open_mode, published=False))
+                chats = ChatsHere(loaded, "" if workspace == Path() else f" --workspace {workspace}")
+            dialogue = _dialogue(chats, runner, chatbot, conversation, continued=continued, new=new)
+            file = settings.data_dir / "chat_history" if server is None or settings.data_dir.exists() else None
+            next_message = _messages(given, runner, file, chats)
+            view = ChatView(steps=not quiet, texts=not structured)
+            attended = sys.stdin.isatty() and not messages
+            return _Chat(chats, dialogue, runner, view, attended=attended, structured=structured).run(next_message)
+        finally:
+            runner.run(stack.aclose())
 
 
 def _dialogue(
@@ -184,17 +179,15 @@ def _messages(given: Sequence[str], runner: asyncio.Runner, history: Path | None
 
     `history` is the file with what was typed before; None: it is kept in memory. The names of `chats` are completed.
     """
-    if given:
-        left = iter(given)
+    if given or not sys.stdin.isatty():
+        texts = iter(given or _piped())
 
-        def next_given(_: str) -> str:
-            for each in left:
+        def next_text(_: str) -> str:
+            for each in texts:
                 return each
             raise Unanswered
 
-        return next_given
-    if not sys.stdin.isatty():
-        return _piped_message
+        return next_text
     from goalport.cli.typed_lines import TypedLines, of_several_lines
 
     async def offers(text: str) -> tuple[str, Iterable[str]]:
@@ -213,17 +206,18 @@ def _messages(given: Sequence[str], runner: asyncio.Runner, history: Path | None
     return lambda default: runner.run(typed.next("you> ", default))
 
 
-def _piped_message(_: str) -> str:
-    """A line of standard input; one that ends with a backslash goes on in the next one."""
+def _piped() -> Iterator[str]:
+    """The lines of standard input; one that ends with a backslash goes on in the next one."""
     text = ""
     while line := sys.stdin.readline():
         text += line.rstrip("\r\n")
-        if not text.endswith("\\"):
-            return text
-        text = f"{text[:-1]}\n"
-    if not text:
-        raise Unanswered
-    return text
+        if text.endswith("\\"):
+            text = f"{text[:-1]}\n"
+        else:
+            yield text
+            text = ""
+    if text:
+        yield text
 
 
 class _Chat:
@@ -258,14 +252,15 @@ class _Chat:
 
     def run(self, next_message: NextMessage) -> int:
         """Talk until the person leaves or the messages end; the exit code."""
+        code = None
         self._begin()
-        while not self._over:
+        while not self._over and code is None:
             try:
                 line = next_message(self._draft)
             except (Interrupted, KeyboardInterrupt):  # the latter is pressed just before the prompt is there
                 if self._interrupted or self._stopped or not self._attended:
-                    self._say_how_to_go_on()
-                    return INTERRUPTED
+                    code = INTERRUPTED
+                    break
                 self._interrupted, self._draft, self._after = True, "", None
                 say("Press Ctrl-C once more to leave.")
                 continue
@@ -275,15 +270,16 @@ class _Chat:
             self._draft = ""
             if not line.strip():
                 self._after = None
-            else:
-                try:
-                    self._do(line)
-                except GoalportError as error:
-                    self._fail(str(error))
+                continue
+            try:
+                self._do(line)
+            except GoalportError as error:
+                self._fail(str(error))
             if self._stopped and not self._attended:
                 return INTERRUPTED
-        self._say_how_to_go_on()
-        return FAILED if self._failed and not self._attended else DONE
+        if self._attended and self._dialogue.said and not self._finished:
+            say(f"To go on: goalport chat --conversation {self._dialogue.id}{self._chats.options}")
+        return code or (FAILED if self._failed and not self._attended else DONE)
 
     def _begin(self) -> None:
         """Say with whom, and go on with what the conversation was left with: a reply that comes, or a question."""
@@ -365,14 +361,13 @@ class _Chat:
             raise BadInput("Say it in other words: /edit TEXT.")
 
     def _answer(self, given: str, declined: str) -> None:
-        questions = self._dialogue.questions
-        if not questions:
+        if not (questions := self._dialogue.questions):
             raise BadInput("No question is open.")
         if given or declined:
             answer = read_answer(given) if given else None
             self._turn(self._dialogue.answer(questions[0]["id"], answer, declined))
         elif self._attended:
-            self._settle(ReplyEnd(questions=questions))
+            self._turn(self._asked(questions[0]))
         else:
             raise BadInput("Give the answer as JSON: /answer JSON.")
 
@@ -388,18 +383,17 @@ class _Chat:
             raise BadInput(f"{file} cannot be written. {error}") from None
         say(f"Written: {file}")
 
-    def _say_how_to_go_on(self) -> None:
-        if self._attended and self._dialogue.said and not self._finished:
-            say(f"To go on: goalport chat --conversation {self._dialogue.id}{self._chats.options}")
-
     def _turn(self, begun: Awaitable[Reply | None]) -> None:
-        """Show a reply to its end, with the questions that it asks. Raises what beginning it raises."""
+        """Show a reply to its end, ask what it asks, and so on. Raises what beginning it raises."""
         self._stopped = False
-        self._settle(self._runner.run(self._followed(begun)))
-
-    def _settle(self, end: ReplyEnd | None) -> None:
-        """Say how a reply has ended, ask what it asks, and show what comes of the answers."""
-        while end is not None:
+        while True:
+            try:
+                end = self._runner.run(self._followed(begun))
+            except Unanswered:
+                say("The question stays open: /answer asks it again.")
+                return
+            if end is None:
+                return
             if self._structured:
                 told = {"reply": "\n\n".join(end.texts), "questions": [*end.questions], "failure": end.failure}
                 show_json({"conversation": self._dialogue.id, **told, "finished": end.finished}, None)
@@ -408,20 +402,15 @@ class _Chat:
             self._finished = end.finished
             if end.finished:
                 say("The conversation has reached its goal. /new begins another one.")
-            if end.questions and self._attended:
-                try:
-                    end = self._runner.run(self._asked(end.questions[0]))
-                    continue
-                except Unanswered:
-                    say("The question stays open: /answer asks it again.")
-                    return
-            for each in end.questions:
-                self._failed = True
-                if not self._structured:
-                    show_lines([cleaned(each["message"], len(each["message"]))])
-                schema = json.dumps(each.get("schema"), ensure_ascii=False)
-                say(f"This is a question: `/answer JSON` answers it. Schema: {schema}")
-            return
+            if not (end.questions and self._attended):
+                break
+            begun = self._asked(end.questions[0])
+        for each in end.questions:
+            self._failed = True
+            if not self._structured:
+                show_lines([cleaned(each["message"], len(each["message"]))])
+            schema = json.dumps(each.get("schema"), ensure_ascii=False)
+            say(f"This is a question: `/answer JSON` answers it. Schema: {schema}")
 
     def _fail(self, reason: str, error: BaseException | None = None) -> None:
         """Say what went wrong; with `--debug`, the traceback of the exception before it."""
@@ -433,40 +422,31 @@ class _Chat:
 
     async def _followed(self, begun: Awaitable[Reply | None]) -> ReplyEnd | None:
         """Show a reply while it comes; None: there is none, or it was stopped with Ctrl-C, which cancels this task."""
-        reply = None
         try:
-            reply = await begun
-            if reply is None:
-                return None
-            async with aclosing(reply.events) as events:
-                async for each in events:
-                    self._view.on_event(each)
-            return await reply.end()
+            if (reply := await begun) is not None:
+                async with aclosing(reply):
+                    async for each in reply:
+                        if isinstance(each, ReplyEnd):
+                            return each
+                        if each is not None:
+                            self._view.on_event(each)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            assert task is not None
-            task.uncancel()
+            if task := asyncio.current_task():
+                task.uncancel()
             self._stopped = self._failed = True
             self._view.end_lines()
-            say("Stopped." if reply is None else reply.cancel())
-            if reply is not None:
-                await reply.end()
-            return None
+            say(self._dialogue.stopped)
         finally:
             self._view.end_lines()
+        return None
 
-    async def _asked(self, question: Question) -> ReplyEnd | None:
-        """Ask a question here, and show what comes of the answer. Raises `Unanswered`."""
+    async def _asked(self, question: Question) -> Reply | None:
+        """Ask a question here; the reply to the answer. Raises `Unanswered`."""
         dialogue, number = self._dialogue, question["id"]
-
-        async def begun() -> Reply | None:
-            return reply
-
         try:
-            reply = await answer_of(
+            return await answer_of(
                 question, lambda answer: dialogue.answer(number, answer), lambda: dialogue.status(number)
             )
         except AlreadyAnswered as error:
             say(str(error))
-            reply = await dialogue.follow()
-        return await self._followed(begun())
+            return await dialogue.follow()

@@ -6,8 +6,9 @@ or an answer is a run, which streams its events. What AG-UI has no request for, 
 the commands that read the store.
 """
 
+import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import quote
@@ -27,7 +28,7 @@ from goalport.base.events import (
 from goalport.base.words import listed
 from goalport.cli.conversations import READER
 from goalport.cli.served import ServerClient
-from goalport.cli.workspace import LoadedWorkspace, failure_in_words, unexpected_error
+from goalport.cli.workspace import LoadedWorkspace, failure_of
 from goalport.models.llm import UserMessage
 from goalport.runtime.chat import ChatSession, Turn
 from goalport.runtime.process import find_question, new_id
@@ -38,9 +39,8 @@ Question = Mapping[str, Any]
 """A question as JSON data, with `id`, `message` and `schema`."""
 Message = Mapping[str, Any]
 _AGENTS: Final = "/agui"
-_QUIET: Final = frozenset({"RUN_STARTED", "STATE_SNAPSHOT", "STATE_DELTA"})
+_BEFORE_REFUSALS: Final = frozenset({"RUN_STARTED", "STATE_SNAPSHOT", "STATE_DELTA"})
 """The events that come before it is known whether a run was refused."""
-_LEFT: Final = "You follow the reply no longer; the server finishes it, unless its chatbot says otherwise."
 
 
 class Said(NamedTuple):
@@ -68,28 +68,13 @@ class ReplyEnd(NamedTuple):
     """Whether the conversation has reached its goal, so that nothing more is answered."""
 
 
-class Reply(NamedTuple):
-    """A reply that comes."""
-
-    events: AsyncGenerator[Event]
-    """What happens until it has come."""
-    end: Callable[[], Awaitable[ReplyEnd]]
-    """Wait until it has come."""
-    cancel: Callable[[], str]
-    """Stop it; the conversation goes on. What is said of that."""
+Reply = AsyncGenerator[Event | ReplyEnd | None]
+"""What happens until a reply has come, and its end. A reply whose reader is cancelled is stopped."""
 
 
-def _questions_alone(questions: Sequence[Question]) -> Reply:
+async def _questions_alone(questions: Sequence[Question]) -> Reply:
     """A reply of which nothing more comes than these questions."""
-
-    async def nothing() -> AsyncGenerator[Event]:
-        return
-        yield
-
-    async def end() -> ReplyEnd:
-        return ReplyEnd(questions=questions)
-
-    return Reply(nothing(), end, str)
+    yield ReplyEnd(questions=questions)
 
 
 class ChatsHere:
@@ -122,10 +107,12 @@ class ChatsHere:
 class DialogueHere:
     """A conversation with a chatbot that runs in this program."""
 
+    stopped = "Stopped."
+    """What is said of a reply whose reader was cancelled."""
+
     def __init__(self, loaded: LoadedWorkspace, session: ChatSession) -> None:
         self._loaded, self._session = loaded, session
-        self.id = session.conversation.id
-        self.chatbot = session.chatbot.name
+        self.id, self.chatbot = session.conversation.id, session.chatbot.name
 
     @property
     def said(self) -> Sequence[Said]:
@@ -158,102 +145,24 @@ class DialogueHere:
 
     async def follow(self) -> Reply | None:
         """The reply that comes now, whoever asked, or that ended with questions which are open; None: there is none."""
-        turn = await self._session.follow()
-        if turn is not None:
+        if (turn := await self._session.follow()) is not None:
             return self._reply(turn)
         return _questions_alone(self.questions) if self.questions else None
 
-    def _reply(self, turn: Turn) -> Reply:
-        async def end() -> ReplyEnd:
+    async def _reply(self, turn: Turn) -> Reply:
+        try:
+            async for each in turn.events():
+                yield each
             result = await turn.result()
-            error = unexpected_error(turn.process) if result.failure else None
-            root = self._loaded.workspace.root
-            return ReplyEnd(
-                texts=[each.text for each in result.messages],
-                questions=[*map(question_view, result.questions)],
-                failure=result.failure if error is None else failure_in_words(result.failure, error, root),
-                error=error,
-                finished=result.finished,
-            )
-
-        def cancel() -> str:
+        except asyncio.CancelledError:
             turn.cancel("The reply was stopped with Ctrl-C.")
-            return "Stopped."
-
-        return Reply(turn.events(), end, cancel)
-
-
-class _Run:
-    """What a run of the AG-UI door tells; an interrupt at its end is a question.
-
-    Parameters: `messages` are those of the conversation before it. `state` is what the server told in earlier runs.
-    """
-
-    def __init__(self, messages: Sequence[Message] = (), state: Mapping[str, Any] | None = None) -> None:
-        self.messages: list[Message] = [*messages]
-        self.state: dict[str, Any] = {**(state or {})}
-        self.questions: Sequence[Question] = ()
-        self.sent: list[str] = []
-        self.failure = ""
-        self._steps = 0
-        self._texts: defaultdict[str, str] = defaultdict(str)
-
-    @property
-    def conversation(self) -> Mapping[str, Any]:
-        """What the server has told of the conversation."""
-        return self.state.get("goalport", {}).get("conversation", {})
-
-    def event_of(self, told: Mapping[str, Any]) -> Event | None:  # noqa: C901 - a line or two for each kind
-        """The event of goalport that an event of the run tells; what else it tells is kept."""
-        match told["type"]:
-            case "TEXT_MESSAGE_CONTENT":
-                self._texts[told["messageId"]] += told["delta"]
-                return MessageDelta(told["messageId"], told["delta"])
-            case "TEXT_MESSAGE_END":
-                text = self._texts.pop(told["messageId"], "")
-                self.sent.append(text)
-                self.messages.append({"id": told["messageId"], "role": "assistant", "content": text})
-                return MessageSent(told["messageId"], text)
-            case "REASONING_MESSAGE_CONTENT":
-                return MessageDelta(told["messageId"], told["delta"], thinking=True)
-            case "STEP_STARTED":
-                self._steps += 1
-                return ActionStarted(told["stepName"], self._steps, self._steps)
-            case "TOOL_CALL_START":
-                return ToolCalled(told["toolCallName"], "")
-            case "CUSTOM":
-                value: Mapping[str, Any] = told["value"]
-                match told["name"]:
-                    case "goalport.progress":
-                        return ProgressUpdated(value["message"])
-                    case "goalport.sources":
-                        return SourcesShown(value["reference"], "", value["query"], tuple(value["sources"]))
-                    case "goalport.compacted":
-                        sizes = value["messages"], value["tokensBefore"], value["tokensAfter"]
-                        return ConversationCompacted("", value["what"], *sizes)
-                    case _:
-                        return None
-            case "STATE_SNAPSHOT":
-                self.state = {**told["snapshot"]}
-            case "STATE_DELTA":
-                for each in told["delta"]:  # goalport sets members of its own, and changes nothing else
-                    *_, owner, name = each["path"].split("/")
-                    if owner == "goalport":
-                        self.state = {**self.state, owner: {**self.state.get(owner, {}), name: each["value"]}}
-            case "MESSAGES_SNAPSHOT":
-                spoken = (each for each in told["messages"] if each["role"] in {"user", "assistant"})
-                self.messages = [each for each in spoken if each.get("content")]
-            case "RUN_FINISHED":
-                outcome: Mapping[str, Any] = told.get("outcome") or {}
-                self.questions = [
-                    {**(each.get("metadata") or {}), **each, "schema": each.get("responseSchema") or {}}
-                    for each in outcome.get("interrupts", ())
-                ]
-            case "RUN_ERROR":
-                self.failure = told["message"]
-            case _:
-                pass
-        return None
+            await turn.result()
+            raise
+        failure, error = result.failure, None
+        if failure:
+            failure, error = failure_of(turn.process, failure, self._loaded.workspace.root)
+        texts, questions = [each.text for each in result.messages], [*map(question_view, result.questions)]
+        yield ReplyEnd(texts, questions, failure, error, result.finished)
 
 
 class ChatsServed:
@@ -262,18 +171,16 @@ class ChatsServed:
     conversations = None
     """A server does not tell them."""
 
-    def __init__(self, server: ServerClient, options: str, chatbots: Mapping[str, str]) -> None:
-        self._server = server
-        self.options = options
-        self.chatbots = chatbots
+    def __init__(self, server: ServerClient, options: str, agents: Sequence[Mapping[str, Any]]) -> None:
+        self._server, self.options = server, options
+        # A goal tells its schemas; a chatbot has none.
+        found = [each for each in agents if "custom" not in each["capabilities"]]
+        self.chatbots = {each["name"]: each["capabilities"]["identity"].get("description", "") for each in found}
 
     @classmethod
     async def at(cls, server: ServerClient, options: str) -> "ChatsServed":
         """Those of a server. Raises as `ServerClient.send` does."""
-        agents = (await server.send("GET", _AGENTS, "agents"))["agents"]
-        # A goal tells its schemas; a chatbot has none.
-        found = {each["name"]: each["capabilities"] for each in agents if "custom" not in each["capabilities"]}
-        return cls(server, options, {name: each["identity"].get("description", "") for name, each in found.items()})
+        return cls(server, options, (await server.send("GET", _AGENTS, "agents"))["agents"])
 
     async def begin(self, chatbot: str, conversation_id: str = "") -> "DialogueServed":
         return DialogueServed(self._server, chatbot, conversation_id or new_id())
@@ -289,22 +196,24 @@ class ChatsServed:
 class DialogueServed:
     """A conversation with a chatbot of a server. `DialogueHere` tells what the methods do."""
 
+    stopped = "You follow the reply no longer; the server finishes it, unless its chatbot says otherwise."
+
     def __init__(self, server: ServerClient, chatbot: str, conversation_id: str) -> None:
-        self.chatbot = chatbot
+        self.chatbot, self.id = chatbot, conversation_id
         self._server, self._thread = server, conversation_id
-        self._last = _Run()
+        self._messages: list[Message] = []
+        self._state: dict[str, Any] = {}
+        """What the server told in earlier runs."""
+        self._interrupts: Sequence[Question] = ()
+        """The questions with which the last run has ended."""
         self._resume: dict[str, Mapping[str, Any]] = {}
         """The answers that are sent once each open question has one."""
         self._looked: Reply | None = None
 
     @property
-    def id(self) -> str:
-        return self._last.conversation.get("id", self._thread)
-
-    @property
     def said(self) -> Sequence[Said]:
         found: list[Said] = []
-        for each in self._last.messages:
+        for each in self._messages:
             content = each.get("content") or ""
             if not isinstance(content, str):
                 parts = cast("Sequence[Mapping[str, Any]]", content)
@@ -314,7 +223,7 @@ class DialogueServed:
 
     @property
     def questions(self) -> Sequence[Question]:
-        return [each for each in self._last.questions if each["id"] not in self._resume]
+        return [each for each in self._interrupts if each["id"] not in self._resume]
 
     async def look(self) -> None:
         """Learn what was said, or follow the reply that comes."""
@@ -326,17 +235,13 @@ class DialogueServed:
 
     async def say(self, text: str, after: str | None = None) -> Reply:
         message = {"id": new_id(), "role": "user", "content": text}
-        if after is None:
-            return await self._run([message], sent=[message])
-        earlier = self._up_to(after)
-        return await self._run([*earlier, message], sent=[message], earlier=earlier)
+        return await self._run([message], None if after is None else self._up_to(after))
 
     async def again(self) -> Reply:
-        asked = next((each["id"] for each in reversed(self._last.messages) if each["role"] == "user"), None)
+        asked = next((each["id"] for each in reversed(self._messages) if each["role"] == "user"), None)
         if asked is None:
             raise BadInput("Nobody has said anything yet, so there is nothing to answer again.")
-        earlier = self._up_to(asked)
-        return await self._run(earlier, earlier=earlier)
+        return await self._run([], self._up_to(asked))
 
     async def answer(self, question_id: str, response: object, declined: str = "") -> Reply:
         entry = {"status": "cancelled"} if declined else {"status": "resolved", "payload": response}
@@ -350,67 +255,123 @@ class DialogueServed:
         return "open"  # whether it is, is known when it is answered
 
     def _up_to(self, message_id: str) -> list[Message]:
-        if not message_id:
-            return []
-        messages = self._last.messages
-        place = next(number for number, each in enumerate(messages) if each["id"] == message_id)
-        return [*messages[: place + 1]]
+        ids = [each["id"] for each in self._messages]
+        return self._messages[: ids.index(message_id) + 1] if message_id else []
 
     async def _run(
         self,
-        messages: Sequence[Message],
-        *,
-        sent: Sequence[Message] = (),
+        new: Sequence[Message],
         earlier: Sequence[Message] | None = None,
         resume: Sequence[Mapping[str, Any]] = (),
     ) -> Reply:
-        """Begin a run, and read until it tells something. Raises what it was refused for.
+        """Begin a run with `new` messages. Raises what it was refused for.
 
-        `sent`: what the conversation gets besides; `earlier`: it is forked after these messages.
+        `earlier`: the conversation is forked after these messages. `resume` are answers to questions.
         """
         body = {
             "threadId": self._thread,
             "runId": new_id(),
-            "messages": [*messages],
-            "state": {} if earlier is None else self._last.state,
+            "messages": [*(earlier or ()), *new],
+            "state": {} if earlier is None else self._state,
             "tools": [],
             "context": [],
             "forwardedProps": {},
             **({"resume": [*resume]} if resume else {}),
         }
-        run = _Run([*(self._last.messages if earlier is None else earlier), *sent], self._last.state)
-        stream = self._server.stream(f"{_AGENTS}/{quote(self.chatbot, safe='')}", body)
-        first: list[Event | None] = []
-        async for each in stream:
-            first.append(run.event_of(each))
-            if each["type"] == "RUN_ERROR" and each.get("code") != "turn-failed":
-                await stream.aclose()
-                raise _refusal(each, [str(one["interruptId"]) for one in resume])
-            if each["type"] not in _QUIET:
-                break
-        self._last = run
 
-        async def events() -> AsyncGenerator[Event]:
-            for event in filter(None, first):
-                yield event
-            async with aclosing(stream):
-                async for told in stream:
-                    if (event := run.event_of(told)) is not None:
-                        yield event
+        def begin() -> None:
+            self._messages = [*(self._messages if earlier is None else earlier), *new]
+            self._interrupts = ()
 
-        async def end() -> ReplyEnd:
-            await stream.aclose()
-            finished = bool(run.conversation.get("finished"))
-            return ReplyEnd(run.sent, run.questions, run.failure, finished=finished)
+        answered = str(resume[-1]["interruptId"]) if resume else ""
+        reply = self._reply(self._server.stream(f"{_AGENTS}/{quote(self.chatbot, safe='')}", body), begin, answered)
+        await anext(reply, None)
+        return reply
 
-        return Reply(events(), end, lambda: _LEFT)
+    async def _reply(
+        self, stream: AsyncGenerator[Mapping[str, Any]], begin: Callable[[], None], answered: str
+    ) -> Reply:
+        """The events of goalport that the events of a run tell: first None, as soon as it is known to have begun."""
+        texts, sent, steps, begun, failure = defaultdict[str, str](str), list[str](), 0, False, ""
+        async with aclosing(stream):
+            async for told in stream:
+                if told["type"] == "RUN_ERROR" and not begun and told.get("code") != "turn-failed":
+                    raise _refusal(told, answered)
+                if not begun and told["type"] not in _BEFORE_REFUSALS:
+                    begun = True
+                    begin()
+                    yield None
+                match told["type"]:
+                    case "TEXT_MESSAGE_CONTENT":
+                        texts[told["messageId"]] += told["delta"]
+                        yield MessageDelta(told["messageId"], told["delta"])
+                    case "TEXT_MESSAGE_END":
+                        sent.append(texts.pop(told["messageId"], ""))
+                        self._messages.append({"id": told["messageId"], "role": "assistant", "content": sent[-1]})
+                        yield MessageSent(told["messageId"], sent[-1])
+                    case "STEP_STARTED":
+                        steps += 1
+                        yield ActionStarted(told["stepName"], steps, steps)
+                    case "RUN_ERROR":
+                        failure = told["message"]
+                    case _:
+                        self._learn(told)
+                        yield _event_of(told)
+        yield ReplyEnd(sent, self._interrupts, failure, finished=bool(self._conversation.get("finished")))
+
+    @property
+    def _conversation(self) -> Mapping[str, Any]:
+        """What the server has told of the conversation."""
+        return self._state.get("goalport", {}).get("conversation", {})
+
+    def _learn(self, told: Mapping[str, Any]) -> None:
+        """Keep what an event of a run tells of the conversation."""
+        match told["type"]:
+            case "STATE_SNAPSHOT":
+                self._state = {**told["snapshot"]}
+            case "STATE_DELTA":
+                for each in told["delta"]:  # goalport sets members of its own, and changes nothing else
+                    *_, owner, name = each["path"].split("/")
+                    if owner == "goalport":
+                        self._state = {**self._state, owner: {**self._state.get(owner, {}), name: each["value"]}}
+            case "MESSAGES_SNAPSHOT":
+                spoken = (each for each in told["messages"] if each["role"] in {"user", "assistant"})
+                self._messages = [each for each in spoken if each.get("content")]
+            case "RUN_FINISHED":
+                outcome: Mapping[str, Any] = told.get("outcome") or {}
+                self._interrupts = [
+                    {**(each.get("metadata") or {}), **each, "schema": each.get("responseSchema") or {}}
+                    for each in outcome.get("interrupts", ())
+                ]
+            case _:
+                pass
+        self.id = self._conversation.get("id", self.id)
 
 
-def _refusal(error: Mapping[str, Any], answered: Sequence[str]) -> GoalportError:
-    """The error for a run that was refused; `answered` are the questions that it had answers to."""
+def _event_of(told: Mapping[str, Any]) -> Event | None:
+    """The event of goalport that an event of a run tells by itself."""
+    value: Mapping[str, Any] = told.get("value") or {}
+    match told["type"], told.get("name"):
+        case "REASONING_MESSAGE_CONTENT", _:
+            return MessageDelta(told["messageId"], told["delta"], thinking=True)
+        case "TOOL_CALL_START", _:
+            return ToolCalled(told["toolCallName"], "")
+        case "CUSTOM", "goalport.progress":
+            return ProgressUpdated(value["message"])
+        case "CUSTOM", "goalport.sources":
+            return SourcesShown(value["reference"], "", value["query"], tuple(value["sources"]))
+        case "CUSTOM", "goalport.compacted":
+            sizes = value["messages"], value["tokensBefore"], value["tokensAfter"]
+            return ConversationCompacted("", value["what"], *sizes)
+        case _:
+            return None
+
+
+def _refusal(error: Mapping[str, Any], answered: str) -> GoalportError:
+    """The error for a run that was refused; `answered` is the question that it had an answer to."""
     code, message = str(error.get("code", "")), str(error["message"])
     if answered and code in {"already-answered", "declined", "expired", "withdrawn"}:
-        return AlreadyAnswered(answered[-1], code.removeprefix("already-"))
+        return AlreadyAnswered(answered, code.removeprefix("already-"))
     if answered and code == "invalid-answer":
         return BadInput(message, [line.removeprefix("- ") for line in message.splitlines() if line.startswith("- ")])
     return BadInput(message)

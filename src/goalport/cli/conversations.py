@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
@@ -137,15 +136,11 @@ def delete(
         say("Nothing was deleted.")
         return 1
 
-    async def deleted() -> None:
-        """What runs behind them is ended, which takes a platform."""
-        async with AsyncExitStack() as stack:
-            kept = kept_in_memory(load_settings(workspace_root(workspace)))
-            loaded = kept or await stack.enter_async_context(driven(stored_settings(workspace), drive=False))
-            for each in ids:
-                await loaded.platform.conversations.delete(each, READER)
+    async def delete_all(stored: Conversations) -> None:
+        for each in ids:
+            await stored.delete(each, READER)
 
-    run_here(deleted())
+    _of_stored(workspace, delete_all, ends_processes=True)
     say(f"Deleted: {', '.join(named)}.")
     return 0
 
@@ -166,17 +161,22 @@ def _show_page(folder: Path, search: str, chatbot: str, limit: int, after: str, 
         say(f"There are more: --after {found[limit - 1]['conversation']} goes on below the last one.")
 
 
-def _of_stored(folder: Path, work: Callable[[Conversations], Awaitable[T]]) -> T:
-    """What some work gives on the conversations of a workspace: in its store, or in the memory of a shell."""
+def _of_stored(folder: Path, work: Callable[[Conversations], Awaitable[T]], *, ends_processes: bool = False) -> T:
+    """What some work gives on the conversations of a workspace: in its store, or in the memory of a shell.
 
-    async def keep_process(process_id: str, reason: str) -> None:
-        """Conversations are deleted where there is a platform, which ends their processes."""
+    `ends_processes`: the work ends what runs behind conversations, which takes a platform.
+    """
+
+    async def keep_process(process_id: str, reason: str) -> None: ...
 
     async def worked() -> T:
-        kept = kept_in_memory(load_settings(workspace_root(folder)))
-        if kept is not None:
+        if (kept := kept_in_memory(folder)) is not None:
             return await work(kept.platform.conversations)
-        async with opened_store(stored_settings(folder)) as store:
+        settings = stored_settings(folder)
+        if ends_processes:
+            async with driven(settings, drive=False) as loaded:
+                return await work(loaded.platform.conversations)
+        async with opened_store(settings) as store:
             return await work(Conversations(store.conversations, keep_process))
 
     return run_here(worked())

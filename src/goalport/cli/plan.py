@@ -13,7 +13,7 @@ from goalport.base.errors import UnknownName
 from goalport.base.words import counted, type_label
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import show_json
-from goalport.cli.workspace import goal_named, open_with_agents
+from goalport.cli.workspace import goal_named, open_with_warnings
 from goalport.runtime.process import asks_a_model, planner_for
 
 REACHED, UNREACHED = 0, 1
@@ -58,7 +58,7 @@ def plan(
         goalport plan find_star_news --given UserInput --given StarPerson
         goalport plan find_star_news --format mermaid
     """
-    platform = open_with_agents(workspace).platform
+    platform = open_with_warnings(workspace, needs_agents=True).platform
     found = goal_named(platform, goal)
     scope = platform.agents.scope(found.agent)
     types = {type_label(fact.type): fact.type for fact in scope.facts if isinstance(fact, Available)}

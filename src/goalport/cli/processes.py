@@ -4,13 +4,12 @@ What a server runs is changed by that server, which is asked through the store o
 after that is left to a server, or with `--wait` to the end of the command.
 """
 
-import asyncio
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -20,7 +19,7 @@ from goalport.base.observe import in_words
 from goalport.base.words import one_line
 from goalport.cli.options import AsJson, StructuredResult, WorkspaceFolder, given_text
 from goalport.cli.prompts import Interrupted, Unanswered
-from goalport.cli.sources import Asked, Server, Source, View, run_here, source_of
+from goalport.cli.sources import SHELL_LOOP, Asked, Page, Server, Source, View, run_here, source_of
 from goalport.cli.terminal import local_time, say, show as show_records, show_json, show_lines
 
 Status = Literal[
@@ -66,7 +65,16 @@ def ps(
     if limit < 1:
         raise BadInput(f"Expected --limit to be 1 or more, but got {limit}.")
     chosen = tuple(status) or (() if all_ else _OPEN)
-    page = run_here(source_of(server, workspace, of_all=every_caller).page(chosen, limit, after))
+
+    async def found() -> Page:
+        source = await source_of(server, workspace, of_all=every_caller)
+        if SHELL_LOOP.get() is None or server is not None or workspace != Path():
+            return await source.page(chosen, limit, after)
+        from goalport.cli.stored import page_with_shell
+
+        return await page_with_shell(source, chosen, limit, after)
+
+    page = run_here(found())
     show_records(page.lines, "json" if structured else "text", none=page.none)
     if page.more:
         say(f"There are more: --after {page.lines[-1]['process']} goes on below the last one.")
@@ -91,24 +99,25 @@ def show(
         goalport show 0192f0c3 --json
         goalport show 0192f0c3 --events --server https://agents.example.com
     """
-    source = source_of(server, workspace)
 
     async def shown() -> None:
-        view = await source.view(process_id, events=events)
-        happening = source.following(process_id) if events else None
-        if structured:
-            show_json(view, 2 if happening is None else None)
-        else:
-            show_lines(page_of(view, source.options))
-        if happening is None:
+        source = await source_of(server, workspace, process_id)
+        view = await source.view(process_id)
+        if structured and events and not source.live:
+            view["events"] = [each async for each in source.events(process_id)]
+            show_json(view)
             return
-        if not structured:
-            show_lines(["", "Events"])
-        async for each in happening:
-            if structured:
-                show_json(each, None)
-            else:
-                show_lines(event_lines(process_id, each))
+        if structured:
+            show_json(view, None if events else 2)
+        else:
+            show_lines([*page_of(view, source.options), *(["", "Events"] if events else [])])
+        if events:
+            async for each in source.events(process_id):
+                if structured:
+                    show_json(each, None)
+                elif words := None if (event := from_json(each)) is None else in_words(event):
+                    whose = "" if each["process_id"] == process_id else f"{each['process_id']}: "
+                    show_lines([f"  {_local(each['at'])}  {whose}{one_line(words)}"])
 
     run_here(shown())
 
@@ -142,9 +151,9 @@ def answer(
     """
     if decline and given is not None:
         raise BadInput("An answer and --decline were given. Leave one of them out.")
-    source = source_of(server, workspace)
 
     async def settled() -> int:
+        source = await source_of(server, workspace, process_id)
         async with source.asked(process_id, question, wait=wait) as asked:
             if given is None and not decline:
                 say(await _asked_here(asked, source, process_id))
@@ -180,11 +189,8 @@ async def _asked_here(asked: Asked, source: Source, process_id: str) -> str:
     # Imported here, because it loads pydantic, and a command that only kills needs none of it.
     from goalport.cli.questions import answer_of
 
-    async def send(answer: object) -> str:
-        return await asked.settle(answer, "")
-
     try:
-        return await answer_of(question, send, asked.status)
+        return await answer_of(question, lambda answer: asked.settle(answer, ""), asked.status)
     except Unanswered:
         say("The question stays open. To answer it later:")
         say(f"  goalport answer {process_id} --question {question['id']}{source.options}")
@@ -222,11 +228,11 @@ def resume(
         async with driven(stored_settings(workspace), drive=wait) as loaded:
             process = await loaded.platform.go_on(process_id, retry=retry)
             if wait:
-                return await shown_end(process, structured=structured)
+                return await shown_end(process, structured)
             say(state_after_change(process))
             return 0
 
-    return asyncio.run(gone_on())
+    return run_here(gone_on())
 
 
 def kill(
@@ -246,82 +252,68 @@ def kill(
         goalport kill 0192f0c3
         goalport kill 0192f0c3 --reason 'Started by mistake'
     """
-    say(run_here(source_of(server, workspace).kill(process_id, reason)))
+
+    async def killed() -> str:
+        return await (await source_of(server, workspace, process_id)).kill(process_id, reason)
+
+    say(run_here(killed()))
 
 
 def page_of(view: View, options: str) -> Iterator[str]:
     """The lines of the page; `options` name the place of the process in other commands."""
     yield f"{view['id']}: {view['agent']}, {view['status']}"
-    for name, value in _facts(view):
-        yield f"  {name:<12}{value}"
+    ended, cost, spent = "ended" if view["final"] else "rests since", view["cost"], ""
+    if cost["modelCalls"]:
+        tokens = f"{cost['inputTokens']:,} and {cost['outputTokens']:,} tokens"
+        spent = f"{cost['usd']:.4f} USD, {tokens} in and out, {cost['modelCalls']} requests of models"
+    facts = {
+        "created": _local(view["createdAt"]),
+        ended: view["finishedAt"] and _local(view["finishedAt"]),
+        "runs in": _program_of(view) if "runner" in view else "",
+        "caller": view.get("caller"),
+        "part of": view.get("startedBy"),
+        "goal": view["goal"],
+        "plan": " → ".join(view["plan"]),
+        "reason": view["reason"],
+        "cost": spent,
+    }
+    yield from (f"  {name:<12}{value}" for name, value in facts.items() if value)
     if view.get("unreadable"):
-        yield ""
-        yield "Today's code cannot read it, so it does not go on:"
-        yield f"  {view['unreadable']}"
+        yield from ["", "Today's code cannot read it, so it does not go on:", f"  {view['unreadable']}"]
         yield f"  `goalport kill {view['id']}{options}` ends it all the same."
-    history, questions, events = list[str](), list[str](), list[str]()
+    history, questions = list[str](), list[str]()
     for each in view["history"]:
         attempts = "" if each["attempts"] == 1 else f", {each['attempts']} attempts"
-        cost = f", {each['usd']:.4f} USD, {each['tokens']:,} tokens" if each["tokens"] else ""
-        ended = f"{each['status']} in {each['seconds']:.2f} s{attempts}{cost}"
-        history.append(f"{_local(each['startedAt'])}  {each['action']}: {ended}")
-        reasons = [each["error"], *each.get("missingTools", ())]
-        history += [f"    {one_line(why, 500)}" for why in filter(None, reasons)]
+        used = f", {each['usd']:.4f} USD, {each['tokens']:,} tokens" if each["tokens"] else ""
+        told = f"{each['status']} in {each['seconds']:.2f} s{attempts}{used}"
+        history.append(f"{_local(each['startedAt'])}  {each['action']}: {told}")
+        history += [f"    {one_line(why, 500)}" for why in (each["error"], *each.get("missingTools", ())) if why]
     for each in view["questions"]:
         questions.append(f"{each['id']}, asked {_local(each['askedAt'])}: {each['message']}")
         if "schema" in each:
             schema = json.dumps(each["schema"], ensure_ascii=False)
             questions.append(f"    the answer as JSON Schema: {schema}")
         questions.append(f"    goalport answer {view['id']} --question {each['id']}{options}")
-    for each in view.get("events", ()):
-        events += event_lines(view["id"], each)
     sections = {
         "History": history,
         "Questions": questions,
         "Sub-processes": [f"{each['id']}: {each['agent']}, {each['status']}" for each in view.get("subProcesses", ())],
         "Result": json.dumps(view["result"], indent=2, ensure_ascii=False).splitlines() if "result" in view else [],
-        "Events": events,
     }
     for title, lines in sections.items():
         if lines:
             yield from ["", title, *(f"  {line}" for line in lines)]
 
 
-def event_lines(process_id: str, data: Mapping[str, Any]) -> Iterator[str]:
-    """An event of a process, or of one that it started, as a line; none if it matters to programs only."""
-    event = from_json(data)
-    if words := None if event is None else in_words(event):
-        whose = "" if data["process_id"] == process_id else f"{data['process_id']}: "
-        yield f"  {_local(data['at'])}  {whose}{one_line(words)}"
-
-
-def _facts(view: View) -> Iterator[tuple[str, str]]:
-    yield "created", _local(view["createdAt"])
-    if view["finishedAt"]:
-        yield "ended" if view["final"] else "rests since", _local(view["finishedAt"])
-    if "runner" in view:
-        match view["runner"]:
-            case {"host": host, "pid": pid, "alive": alive}:
-                dead = "" if alive else ", which does not answer any more; the next server goes on with it"
-                yield "runs in", f"process {pid} on {host}{dead}"
-            case _ if view["status"] in {"running", "not_started"}:
-                yield "runs in", "no program; the next server goes on with it"
-            case _:
-                yield "runs in", "no program, since nothing of it is to run now"
-    if "caller" in view:
-        yield "caller", view["caller"]
-    if view.get("startedBy"):
-        yield "part of", view["startedBy"]
-    if view["goal"]:
-        yield "goal", view["goal"]
-    if view["plan"]:
-        yield "plan", " → ".join(view["plan"])
-    if view["reason"]:
-        yield "reason", view["reason"]
-    cost = view["cost"]
-    if cost["modelCalls"]:
-        tokens = f"{cost['inputTokens']:,} and {cost['outputTokens']:,} tokens"
-        yield "cost", f"{cost['usd']:.4f} USD, {tokens} in and out, {cost['modelCalls']} requests of models"
+def _program_of(view: View) -> str:
+    match view["runner"]:
+        case {"host": host, "pid": pid, "alive": alive}:
+            dead = "" if alive else ", which does not answer any more; the next server goes on with it"
+            return f"process {pid} on {host}{dead}"
+        case _ if view["status"] in {"running", "not_started"}:
+            return "no program; the next server goes on with it"
+        case _:
+            return "no program, since nothing of it is to run now"
 
 
 def _local(moment: str) -> str:

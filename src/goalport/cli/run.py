@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
@@ -20,15 +20,7 @@ from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.questions import answer_of
 from goalport.cli.terminal import say, show_json, show_result
 from goalport.cli.views import View, view_here
-from goalport.cli.workspace import (
-    LoadedWorkspace,
-    failure_in_words,
-    goal_named,
-    kept_workspace,
-    loop_of,
-    open_with_agents,
-    unexpected_error,
-)
+from goalport.cli.workspace import KEPT, failure_of, goal_named, loop_of, open_with_warnings
 from goalport.runtime.autonomy import Achieved, Choice, start_objects
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import (
@@ -93,141 +85,48 @@ def run(
         goalport run --goal greet --input @person.json --json
         echo '{}' | goalport run --goal report_repository --input @-
     """
-    loaded = open_with_agents(workspace, model)
-    wanted = _wanted(loaded.platform, text, goal, given, open_mode=open_mode)
-    running = GoalRun(loaded.platform, wanted, view_here(prompts=prompts, replies=replies, quiet=quiet), planner)
-    try:
-        outcome = _finished(loaded, running)
-    except NothingChosen as error:
-        say(f"error: {error}")
-        return UNFIT
+    loaded = open_with_warnings(workspace, model, needs_agents=True)
+    view = view_here(prompts=prompts, replies=replies, quiet=quiet)
+    running = _wanted(loaded.platform, view, text, goal, given, open_mode=open_mode)
+    kept, stays = KEPT.get(), KEPT.get() is not None
+    with loop_of(loaded) as runner:
+        try:
+            with view.shown():
+                outcome = runner.run(running.finish(planner))
+        except NothingChosen as error:
+            say(f"error: {error}")
+            return UNFIT
+        except Interrupted:
+            stays = False
+            say("Stopped. The process ended with its question open, because it ran here.")
+            raise KeyboardInterrupt from None
+        except Unanswered:
+            outcome = Killed("The question was left without an answer.")
+            if kept is not None and running.process is not None:
+                outcome = runner.run(running.process.wait())
+        finally:
+            runner.run(running.close(unless_waiting=stays))
+            if kept is not None:
+                kept.last = running.process
     process = running.process
     if isinstance(outcome, Completed) and process is not None:
-        show_result(running.wanted.wire(process.goal, outcome.value), structured=structured)
+        show_result(running.wire(process.goal, outcome.value), structured=structured)
         return 0
-    reason = reason_of(outcome, running.wanted.name)
-    if isinstance(outcome, Failed) and process is not None and (error := unexpected_error(process)) is not None:
-        raise GoalportError(failure_in_words(reason or "", error, loaded.workspace.root)) from error
+    reason = reason_of(outcome, running.name)
+    if isinstance(outcome, Failed) and process is not None:
+        reason, error = failure_of(process, reason or "", loaded.workspace.root)
+        if error is not None:
+            raise GoalportError(reason) from error
     say(f"error: {reason}")
     if isinstance(outcome, Waiting) and process is not None:
-        say(_NOBODY if kept_workspace() is None else _STAYS.format(process.id))
+        say(_NOBODY if kept is None else _STAYS.format(process.id))
     return MISUSED if isinstance(outcome, Failed) and outcome.caller_mistake else FAILED
 
 
-class Start(NamedTuple):
-    """What a process is started with."""
-
-    agent: Agent
-    goals: Sequence[str]
-    inputs: Sequence[object]
-    spent: Sequence[Spending] = ()
-    """What it has cost to find this out."""
-
-
-class NamedGoal:
-    """A goal by its name, with the JSON of its MCP tool."""
-
-    def __init__(self, name: str, given: Mapping[str, Any]) -> None:
-        self.name = name
-        self._given = given
-        self._output: object = None
-
-    async def start(self, platform: AgentPlatform, view: View) -> Start:
-        """Find the goal, and read its start objects by the first alternative that the JSON fits.
-
-        Raises `UnknownName`, and `BadInput` for JSON that does not fit.
-        """
-        found = goal_named(platform, self.name)
-        self._output = found.goals[0].output
-        mistakes: list[str] = []
-        for starts in found.starts:
-            named = " and ".join(map(type_label, starts)) or "nothing"
-            try:
-                inputs = PublishedArguments.of(starts).begin(self._given)
-                return Start(found.agent, [each.name for each in found.goals], inputs)
-            except BadInput as error:
-                mistakes.append(f"As {named}: {error}" if found.starts[1:] else str(error))
-            except DeclarationError as error:
-                raise BadInput(f"{error} Or start the goal from Python.") from error
-        raise BadInput("\n".join([*mistakes, *([] if self._given else ["Give them as a JSON object with --input."])]))
-
-    def wire(self, goal: Goal | None, value: object) -> Wire:
-        """The result as an MCP client would get it."""
-        return OutputFormat.of(self._output).written(value).wire
-
-
-class Sentence:
-    """What somebody says: a model chooses the agent, or in open mode the goal. The result says which and why."""
-
-    def __init__(self, said: UserInput, *, open_mode: bool) -> None:
-        self._said = said
-        self._open_mode = open_mode
-        self._choice: Choice | None = None
-
-    @property
-    def name(self) -> str:
-        return "The request" if self._choice is None else self._choice.name
-
-    async def start(self, platform: AgentPlatform, view: View) -> Start:
-        """Choose what to start. Raises `NothingChosen`, and `BadInput` if something is missing to start it."""
-
-        async def ask(message: str, kind: type[object]) -> object:
-            if not sys.stdin.isatty():
-                what = f"what is needed for a {type_label(kind)}"
-                raise BadInput(f"{message} Say in the sentence {what}, or name the goal.")
-            question = Question("", "", "run", WaitFor.form_submission(message, kind))
-
-            async def checked(answer: object) -> object:
-                return question.validated(answer)
-
-            with view.aside():
-                return await _ask(question, checked)
-
-        unsubscribe = platform.subscribe(_OutsideOfProcesses(view))
-        try:
-            with spending_outside() as spent:
-                choose = platform.autonomy.choose_goal if self._open_mode else platform.autonomy.choose_agent
-                choice = self._choice = await choose(self._said)
-                view.say(choice.why)
-                inputs = await start_objects(platform, choice.agent.goals, self._said, platform.ai, ask)
-        finally:
-            unsubscribe()
-        return Start(choice.agent, choice.goals, inputs, spent)
-
-    def wire(self, goal: Goal | None, value: object) -> Wire:
-        """The result as an MCP client would get it; `goal` is the one that was reached."""
-        assert self._choice is not None
-        wire = OutputFormat.of(None if goal is None else goal.output).written(value).wire
-        if goal is None:
-            return wire
-        return {**wire, "structuredContent": Achieved.of(self._choice, goal, value).model_dump(mode="json")}
-
-
-@dataclass(frozen=True)
-class _OutsideOfProcesses:
-    """Hands a view the events of models that no process asks, while it is found out what to start."""
-
-    view: View
-
-    def on_event(self, event: Event, /) -> None:
-        if not event.process_id:
-            self.view.on_event(event)
-
-
-async def _ask(question: Question, send: Callable[[object], Awaitable[T]]) -> T:
-    """Ask a question here until `send` takes its answer. Raises `AlreadyAnswered`, and `Unanswered`."""
-    asked = OpenQuestion.of(question)
-
-    async def status() -> str:
-        return question.status
-
-    return await answer_of(asked.structured, lambda answer: send(asked.form.read(answer)), status)
-
-
 def _wanted(
-    platform: AgentPlatform, text: str | None, goal: str | None, given: str | None, *, open_mode: bool
-) -> NamedGoal | Sentence:
-    """What the arguments say. Raises `BadInput` if they say nothing, or two things."""
+    platform: AgentPlatform, view: View, text: str | None, goal: str | None, given: str | None, *, open_mode: bool
+) -> "GoalRun":
+    """A run of what the arguments say. Raises `BadInput` if they say nothing, or two things."""
     if goal is None and text is not None and not open_mode:
         with suppress(UnknownName):
             goal_named(platform, text)
@@ -242,85 +141,97 @@ def _wanted(
             raise BadInput("--input is for --goal. Say in the sentence what is known, or name the goal.")
         if not text.strip():
             raise BadInput("Say what is to be done: the text is empty.")
-        return Sentence(UserInput(text), open_mode=open_mode)
+        return SentenceRun(platform, view, UserInput(text), open_mode=open_mode)
     if text is not None or open_mode:
         raise BadInput(f"The goal is named by --goal {goal}, so {'--open' if text is None else 'TEXT'} has no meaning.")
-    return NamedGoal(goal, object_of(given or "{}", "--input"))
+    return GoalRun(platform, view, goal, object_of(given or "{}", "--input"))
 
 
-def _finished(loaded: LoadedWorkspace, running: "GoalRun") -> Outcome:
-    """Run to the end. Raises `KeyboardInterrupt` if a person has pressed Ctrl-C in place of an answer."""
-    kept, stays = kept_workspace(), True
-    with loop_of(loaded) as runner:
-        try:
-            with running.view.shown():
-                return runner.run(running.finish())
-        except Interrupted:
-            stays = False
-            say("Stopped. The process ended with its question open, because it ran here.")
-            raise KeyboardInterrupt from None
-        except Unanswered:
-            if kept is None or running.process is None:
-                return Killed("The question was left without an answer.")
-            return runner.run(running.process.wait())
-        finally:
-            runner.run(running.close(unless_waiting=kept is not None and stays))
-            if kept is not None:
-                kept.last = running.process
+class Start(NamedTuple):
+    """What a process is started with."""
+
+    agent: Agent
+    goals: Sequence[str]
+    inputs: Sequence[object]
+    spent: Sequence[Spending] = ()
+    """What it has cost to find this out."""
 
 
 class GoalRun:
-    """A run of what was wanted."""
+    """A run of a goal by its name, with the JSON of its MCP tool."""
 
-    def __init__(
-        self, platform: AgentPlatform, wanted: NamedGoal | Sentence, view: View, planner: PlannerType | None
-    ) -> None:
-        self._platform = platform
-        self.wanted = wanted
-        self.view = view
-        self._options = platform.options.with_(planner=planner, keep_events=kept_workspace() is not None)
+    def __init__(self, platform: AgentPlatform, view: View, name: str, given: Mapping[str, Any]) -> None:
+        self.platform, self.view, self.name = platform, view, name
         self.process: AgentProcess | None = None
         """What runs, once it has begun."""
+        self._given = given
+        self._output: object = None
 
-    async def finish(self) -> Outcome:
+    async def start(self) -> Start:
+        """Find the goal, and read its start objects by the first alternative that the JSON fits.
+
+        Raises `UnknownName`, and `BadInput` for JSON that does not fit.
+        """
+        found = goal_named(self.platform, self.name)
+        self._output = found.goals[0].output
+        mistakes: list[str] = []
+        for starts in found.starts:
+            named = " and ".join(map(type_label, starts)) or "nothing"
+            try:
+                inputs = PublishedArguments.of(starts).begin(self._given)
+                return Start(found.agent, [each.name for each in found.goals], inputs)
+            except BadInput as error:
+                mistakes.append(f"As {named}: {error}" if found.starts[1:] else str(error))
+            except DeclarationError as error:
+                raise BadInput(f"{error} Or start the goal from Python.") from error
+        raise BadInput("\n".join([*mistakes, *([] if self._given else ["Give them as a JSON object with --input."])]))
+
+    def wire(self, goal: Goal | None, value: object) -> Wire:
+        """The result as an MCP client would get it; `goal` is the one that was reached."""
+        return OutputFormat.of(self._output).written(value).wire
+
+    async def finish(self, planner: PlannerType | None) -> Outcome:
         """Run to the end, with questions answered at the terminal; without one, the questions are printed."""
-        platform, view = self._platform, self.view
-        agent, goals, inputs, spent = await self.wanted.start(platform, view)
+        platform = self.platform
+        agent, goals, inputs, spent = await self.start()
         scope = platform.agents.scope(agent)
         steps = (*scope.actions.values(), *scope.conditions.values())
         services = any(not isinstance(parameter, Input) for each in steps for parameter in each.parameters)
         if services or any(each.roles or asks_a_model(each) for each in scope.actions.values()):
             await platform.upstream.open()  # tool groups are in reach
-        process = self.process = platform.start(
-            agent, *inputs, goals=goals, options=self._options, caller=OPERATOR, spent=spent
-        )
-        process.subscribe(view)
-        outcome = await self._outcome(process)
-        while isinstance(outcome, Waiting) and sys.stdin.isatty():
-            question = outcome.questions[0]
-
-            async def send(answer: object, to: str = question.id) -> None:
-                await platform.answer(process.id, to, answer)
-
+        options = platform.options.with_(planner=planner, keep_events=KEPT.get() is not None)
+        process = platform.start(agent, *inputs, goals=goals, options=options, caller=OPERATOR, spent=spent)
+        self.process = process
+        process.subscribe(self.view)
+        while True:
             try:
-                with view.aside():
-                    await _ask(question, send)
+                outcome = await process.wait()
+            except anyio.get_cancelled_exc_class():
+                # Ctrl-C cancels this task; the process runs in another one, which is ended in `close`.
+                process.kill("It was stopped with Ctrl-C.")
+                say("Stopped.")
+                raise
+            if not isinstance(outcome, Waiting):
+                return outcome
+            if not sys.stdin.isatty():
+                questions = [OpenQuestion.of(each).structured for each in outcome.questions]
+                show_json({"status": "waiting", "questions": questions})
+                return outcome
+            question = outcome.questions[0]
+            try:
+                await self.ask(question, partial(platform.answer, process.id, question.id))
             except AlreadyAnswered as error:  # its time was over
                 say(str(error))
-            outcome = await self._outcome(process)
-        if isinstance(outcome, Waiting):
-            questions = [OpenQuestion.of(each).structured for each in outcome.questions]
-            show_json({"status": "waiting", "questions": questions})
-        return outcome
 
-    async def _outcome(self, process: AgentProcess) -> Outcome:
-        try:
-            return await process.wait()
-        except anyio.get_cancelled_exc_class():
-            # Ctrl-C cancels this task; the process runs in another one, which is ended in `close`.
-            process.kill("It was stopped with Ctrl-C.")
-            say("Stopped.")
-            raise
+    async def ask(self, question: Question, send: Callable[[object], Awaitable[T]]) -> T:
+        """Ask a question here until `send` takes its answer. Raises `AlreadyAnswered`, and `Unanswered`."""
+        asked = OpenQuestion.of(question)
+
+        async def status() -> str:
+            return question.status
+
+        with self.view.aside():
+            return await answer_of(asked.structured, lambda answer: send(asked.form.read(answer)), status)
 
     async def close(self, *, unless_waiting: bool) -> None:
         """End the process if it still runs or waits."""
@@ -329,3 +240,51 @@ class GoalRun:
             return
         process.kill("Whoever started it has left it.")
         await process.rest()
+
+
+class SentenceRun(GoalRun):
+    """A run of what somebody says: a model chooses the agent, or in open mode the goal. The result says why."""
+
+    def __init__(self, platform: AgentPlatform, view: View, said: UserInput, *, open_mode: bool) -> None:
+        super().__init__(platform, view, "The request", {})
+        self._said, self._open_mode = said, open_mode
+        self._choice: Choice | None = None
+
+    async def start(self) -> Start:
+        """Choose what to start. Raises `NothingChosen`, and `BadInput` if something is missing to start it."""
+        autonomy = self.platform.autonomy
+        unsubscribe = self.platform.subscribe(self)
+        try:
+            with spending_outside() as spent:
+                choose = autonomy.choose_goal if self._open_mode else autonomy.choose_agent
+                choice = self._choice = await choose(self._said)
+                self.name = choice.name
+                self.view.say(choice.why)
+                goals, ai = choice.agent.goals, self.platform.ai
+                inputs = await start_objects(self.platform, goals, self._said, ai, self._ask_for)
+        finally:
+            unsubscribe()
+        return Start(choice.agent, choice.goals, inputs, spent)
+
+    async def _ask_for(self, message: str, kind: type[object]) -> object:
+        if not sys.stdin.isatty():
+            what = f"what is needed for a {type_label(kind)}"
+            raise BadInput(f"{message} Say in the sentence {what}, or name the goal.")
+        question = Question("", "", "run", WaitFor.form_submission(message, kind))
+
+        async def checked(answer: object) -> object:
+            return question.validated(answer)
+
+        return await self.ask(question, checked)
+
+    def on_event(self, event: Event, /) -> None:
+        """Show what models do that no process asks, while it is found out what to start."""
+        if not event.process_id:
+            self.view.on_event(event)
+
+    def wire(self, goal: Goal | None, value: object) -> Wire:
+        assert self._choice is not None
+        wire = OutputFormat.of(None if goal is None else goal.output).written(value).wire
+        if goal is None:
+            return wire
+        return {**wire, "structuredContent": Achieved.of(self._choice, goal, value).model_dump(mode="json")}

@@ -7,12 +7,11 @@ import json
 import os
 import re
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
-from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 from urllib.parse import quote, urlsplit
 
 import anyio
@@ -26,6 +25,7 @@ from goalport.cli.sources import Asked, Page, View
 from goalport.cli.terminal import Record, local_time, say, show_result
 from goalport.server.auth.keys import KEY_VARIABLE
 
+FAILED: Final = 1
 _VARIABLES: Final = (KEY_VARIABLE, "GOALPORT_TOKEN")
 """The variables with a key or token for the server; the first that is set counts."""
 _PROBLEM: Final = "urn:goalport:problem:"
@@ -38,6 +38,19 @@ _NO_REST: Final = (
 )
 _ENDPOINTS: Final = ("/mcp", "/sse", "/api/v1/process", "/health")
 """What the server prints or others paste behind its address."""
+_REASONS: Final[Mapping[type, str]] = {
+    httpx2.ConnectError: "No server answers there. Start one with `goalport serve`, or name another with --server.",
+    httpx2.ConnectTimeout: f"It did not accept a connection within {_TIMEOUT.connect:g} s.",
+    httpx2.ReadTimeout: f"It did not answer within {_TIMEOUT.read:g} s.",
+    httpx2.RemoteProtocolError: "What answers there is no HTTP server.",
+}
+_PROCESSES: Final = "/api/v1/processes"
+_LARGEST_PAGE: Final = 500
+_WAIT_SECONDS: Final = 60
+_ENDED: Final = frozenset({"completed", "failed", "terminated", "killed"})
+_GOES_ON: Final = frozenset({"not_started", "running", "paused"})
+_LEFT_OUT: Final = {"prompt": "", "reply": "", "arguments": "", "result": ""}
+"""The fields of events that REST leaves out, as the store has them."""
 
 
 class ServerRefusal(GoalportError):
@@ -46,6 +59,10 @@ class ServerRefusal(GoalportError):
 
 class ServerUnavailable(GoalportError):
     """A server that cannot be reached, or not now."""
+
+
+_PROBLEMS: Final[Mapping[int, type[GoalportError]]] = {404: BadInput, 503: ServerUnavailable}
+"""What is raised for a problem that the server words; for others `ServerRefusal`."""
 
 
 def address_in(host: str, port: int) -> str:
@@ -58,13 +75,13 @@ def address_in(host: str, port: int) -> str:
 
 
 class ServerClient:
-    """A client of one server."""
+    """A client of one server; its connections are closed at the end of `async with`."""
 
     def __init__(self, address: str, hint: str = "") -> None:
-        self.address = address.strip().rstrip("/")
-        valid = self.address.isprintable() and not set(self.address) & set("?# ")
+        place = address.strip().rstrip("/")
+        valid = place.isprintable() and not set(place) & set("?# ")
         try:
-            parts = urlsplit(self.address)
+            parts = urlsplit(place)
             valid = valid and parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
         except ValueError:
             valid = False
@@ -72,31 +89,31 @@ class ServerClient:
             given = hide(address)
             raise BadInput(f"Expected --server to be an address such as http://127.0.0.1:8080, but got {given!r}.")
         for each in _ENDPOINTS:
-            self.address = self.address.removesuffix(each)
-        self.shown = hide(self.address)
+            place = place.removesuffix(each)
+        self.shown = hide(place)
         """The address without a password."""
         self._hint = hint
-        self._is_plain = self.address.startswith("http://")
-        host = urlsplit(self.address).hostname or ""
+        self._is_plain = place.startswith("http://")
+        host = urlsplit(place).hostname or ""
         loopback = host in {"localhost", "::1"} or host.startswith("127.")
         keys = ((name, os.environ.get(name, "").strip()) for name in _VARIABLES)
-        variable, token = next((each for each in keys if each[1]), ("", ""))
+        self._variable, token = next((each for each in keys if each[1]), ("", ""))
         if token and self._is_plain and not loopback:
             say(f"warning: the key is sent to {host} without encryption; an address with https:// protects it.")
-        self._variable = variable
         self._http = httpx2.AsyncClient(
-            base_url=self.address,
+            base_url=place,
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=_TIMEOUT,
             # A proxy of the environment cannot reach this machine.
             transport=httpx2.AsyncHTTPTransport() if loopback else None,
         )
 
-    @asynccontextmanager
-    async def connected(self) -> AsyncGenerator["ServerClient"]:
-        """The client, closed at the end."""
-        async with self._http:
-            yield self
+    async def __aenter__(self) -> Self:
+        await self._http.__aenter__()
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        await self._http.aclose()
 
     async def send(self, method: str, path: str, member: str, **options: Any) -> Mapping[str, Any]:
         """Send a request; the JSON object of the answer, which has that member.
@@ -113,47 +130,46 @@ class ServerClient:
             return content
         raise await self._refusal(response, content)
 
-    async def events(self, path: str) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
+    @asynccontextmanager
+    async def _opened(self, method: str, path: str, **options: Any) -> AsyncGenerator[httpx2.EventSource]:
+        try:
+            async with self._http.sse(path, method=method, **options) as source:
+                if not source.response.is_success:
+                    await source.response.aread()
+                    raise await self._refusal(source.response, _object_of(source.response))
+                yield source
+        except httpx2.TransportError as error:
+            raise self._unreachable(error, method) from error
+
+    async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[Mapping[str, Any]]:
+        """The events with which a request is answered, as JSON objects. Raises as `send` does."""
+        async with self._opened("POST", path, json=body) as source:
+            async for each in source:
+                if each.data:
+                    yield json.loads(each.data)
+
+    async def events(self, path: str) -> AsyncGenerator[tuple[str, Mapping[str, Any]]]:
         """A stream of events with their ids, to its end: a connection that breaks is made again after the last one."""
         last, tries = "", 0
         while True:
+            problem = None
             try:
-                async with self._http.sse(path, headers={"Last-Event-ID": last} if last else {}) as source:
-                    response = source.response
-                    if response.status_code == HTTPStatus.NO_CONTENT:
+                async with self._opened("GET", path, headers={"Last-Event-ID": last} if last else {}) as source:
+                    if source.response.status_code == HTTPStatus.NO_CONTENT:
                         return
-                    if not response.is_success:
-                        await response.aread()
-                        raise await self._refusal(response, _object_of(response))
                     async for each in source:
                         last, tries = each.id or last, 0
                         if each.data:
                             yield each.id, json.loads(each.data)
-                problem = None
-            except httpx2.TransportError as error:
-                problem = self._unreachable(error, "GET")
             except ServerUnavailable as error:
                 problem = error
-            if problem is not None and not tries:
-                say("The connection broke off; connecting again.")
+                if not tries:
+                    say("The connection broke off; connecting again.")
             tries += 1
             if tries > _TRIES:
                 raise problem or ServerUnavailable(f"{self.shown} ends its stream of events again and again.")
             if problem is not None or tries > 1:
                 await anyio.sleep(min(_FIRST_DELAY * 2 ** (tries - 1), _LONGEST_DELAY))
-
-    async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[Mapping[str, Any]]:
-        """The events with which a request is answered, as JSON objects. Raises as `send` does."""
-        try:
-            async with self._http.sse(path, method="POST", json=body) as source:
-                if not source.response.is_success:
-                    await source.response.aread()
-                    raise await self._refusal(source.response, _object_of(source.response))
-                async for each in source:
-                    if each.data:
-                        yield json.loads(each.data)
-        except httpx2.TransportError as error:
-            raise self._unreachable(error, "POST") from error
 
     def _unreachable(self, error: Exception, method: str) -> ServerUnavailable:
         tls = next((each for each in causes(error, implicit=True) if isinstance(each, ssl.SSLError)), None)
@@ -166,49 +182,43 @@ class ServerClient:
             reason = "No TLS connection is possible. If the server has no certificate, its address begins with http://."
         else:
             reason = _REASONS.get(type(error), f"The connection to it broke off ({one_line(str(error))}).")
-            if isinstance(error, httpx2.ConnectError):
-                reason = "No server answers there. Start one with `goalport serve`, or name another with --server."
-            elif self._is_plain and method == "GET":
-                reason += " If it speaks TLS, its address begins with https://."
-            elif method == "POST":
-                reason += " It may have taken the answer all the same: `goalport show` tells."
+            if not isinstance(error, httpx2.ConnectError):
+                if self._is_plain and method == "GET":
+                    reason += " If it speaks TLS, its address begins with https://."
+                elif method == "POST":
+                    reason += " It may have taken the answer all the same: `goalport show` tells."
         return ServerUnavailable(" ".join(filter(None, [f"{self.shown}: {reason}", self._hint])))
 
     async def _refusal(self, response: httpx2.Response, content: Mapping[str, Any]) -> GoalportError:
         """The error for an answer that is none of what was asked for."""
-        kind = str(content.get("type", ""))
-        told = cleaned(str(content.get("detail") or content.get("error_description") or ""))
-        if kind.startswith(_PROBLEM):
-            match response.status_code:
-                case HTTPStatus.SERVICE_UNAVAILABLE:
-                    return ServerUnavailable(told)
-                case HTTPStatus.UNPROCESSABLE_ENTITY:
-                    problems: list[str] = []
-                    for each in cast("list[Mapping[str, str]]", content.get("errors") or []):
-                        field = each["field"].removeprefix("response").removeprefix(".")
-                        problems.append(cleaned(f"{field or 'answer'}: {each['detail']}"))
-                    return BadInput(told, problems)
-                case status:
-                    return BadInput(told) if status == HTTPStatus.NOT_FOUND else ServerRefusal(told)
-        is_text = response.headers.get("content-type", "").startswith("text/plain")
-        words = one_line(told or response.text) if is_text else told
-        match response.status_code:
+        status, told = response.status_code, str(content.get("detail") or content.get("error_description") or "")
+        told = cleaned(told)
+        if str(content.get("type", "")).startswith(_PROBLEM):
+            if status != HTTPStatus.UNPROCESSABLE_ENTITY:
+                return _PROBLEMS.get(status, ServerRefusal)(told)
+            problems: list[str] = []
+            for each in cast("list[Mapping[str, str]]", content.get("errors") or []):
+                field = each["field"].removeprefix("response").removeprefix(".")
+                problems.append(cleaned(f"{field or 'answer'}: {each['detail']}"))
+            return BadInput(told, problems)
+        if response.headers.get("content-type", "").startswith("text/plain"):
+            told = one_line(told or response.text)
+        kind: type[GoalportError] = ServerRefusal
+        match status:
             case HTTPStatus.UNAUTHORIZED if self._variable:
-                reason = f"It does not accept the key in {self._variable}. {words}"
+                reason = f"It does not accept the key in {self._variable}. {told}"
             case HTTPStatus.UNAUTHORIZED:
                 reason = f"It wants a key or a token. Put yours into the environment variable {_VARIABLES[0]}."
             case HTTPStatus.FORBIDDEN:
-                reason = f"It does not allow that to you. {words}"
+                reason = f"It does not allow that to you. {told}"
             case HTTPStatus.MISDIRECTED_REQUEST | HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-                reason = words
+                reason = told
             case HTTPStatus.BAD_GATEWAY | HTTPStatus.SERVICE_UNAVAILABLE | HTTPStatus.GATEWAY_TIMEOUT:
-                return ServerUnavailable(
-                    f"{self.shown}: It cannot answer now ({response.status_code}). {words}".strip()
-                )
+                kind, reason = ServerUnavailable, f"It cannot answer now ({status}). {told}"
             case _ if response.is_redirect:
                 place = one_line(hide(response.headers.get("location", "")))
                 reason = f"It points to {place}. Give --server the address of the server itself."
-            case status:
+            case _:
                 health: Mapping[str, Any] = {}
                 with suppress(httpx2.TransportError):
                     health = _object_of(await self._http.get("/health"))
@@ -216,14 +226,7 @@ class ServerClient:
                 reason = f"This is no goalport server, or not its address: it answered with status {status}.{hint}"
                 if "status" in health and health.keys() & {"ready", "openCalls"}:
                     reason = _NO_REST
-        return ServerRefusal(f"{self.shown}: {reason.strip()}")
-
-
-_REASONS: Final[Mapping[type, str]] = {
-    httpx2.ConnectTimeout: f"It did not accept a connection within {_TIMEOUT.connect:g} s.",
-    httpx2.ReadTimeout: f"It did not answer within {_TIMEOUT.read:g} s.",
-    httpx2.RemoteProtocolError: "What answers there is no HTTP server.",
-}
+        return kind(f"{self.shown}: {reason.strip()}")
 
 
 def _object_of(response: httpx2.Response) -> Mapping[str, Any]:
@@ -235,37 +238,31 @@ def _object_of(response: httpx2.Response) -> Mapping[str, Any]:
     return {}
 
 
-FAILED: Final = 1
-_LARGEST_PAGE: Final = 500
-_WAIT_SECONDS: Final = 60
-_ENDED: Final = frozenset({"completed", "failed", "terminated", "killed"})
-_GOES_ON: Final = frozenset({"not_started", "running", "paused"})
-_LEFT_OUT: Final = {"prompt": "", "reply": "", "arguments": "", "result": ""}
-"""The fields of events that REST leaves out, as the store has them."""
-
-
 class ServedProcesses:
     """The processes that the caller has at a server; with `of_all`, those of all callers are listed."""
 
     def __init__(self, address: str, options: str, *, hint: str = "", of_all: bool = False) -> None:
-        self.options = options
+        self.options, self.live = options, True
+        self._address, self._hint = address, hint
         self._of_all = {"all": True} if of_all else {}
-        self._client = ServerClient(address, hint)
+
+    def _client(self) -> ServerClient:
+        return ServerClient(self._address, self._hint)
 
     async def page(self, statuses: Sequence[str], limit: int, after: str) -> Page:
         found: list[Mapping[str, Any]] = []
         more, others = True, False
-        async with self._client.connected() as server:
+        async with self._client() as server:
             while more and len(found) < limit:
                 size = min(limit - len(found), _LARGEST_PAGE)
                 asked: dict[str, Any] = {"limit": size, "after": after, "status": [*statuses], **self._of_all}
-                page = await server.send("GET", "/api/v1/processes", "processes", params=asked)
+                page = await server.send("GET", _PROCESSES, "processes", params=asked)
                 found += page["processes"]
                 more = "next" in page["links"]
                 after = str(found[-1]["processId"]) if found else ""
             if statuses and not found:
-                asked = {"limit": 1, **self._of_all}
-                others = bool((await server.send("GET", "/api/v1/processes", "processes", params=asked))["processes"])
+                page = await server.send("GET", _PROCESSES, "processes", params={"limit": 1, **self._of_all})
+                others = bool(page["processes"])
         none = f"{'There is' if self._of_all else 'You have'} no process at {server.shown}."
         if others:
             which = f"None of {'the' if self._of_all else 'your'} processes at {server.shown}"
@@ -276,31 +273,29 @@ class ServedProcesses:
             if "caller" in each:
                 line["caller"] = f"{each['caller']['id']} {each['caller']['issuer']}".strip()
             ended = each["finishedAt"] if each["status"] in _ENDED else None
-            lines.append(
-                {
-                    **line,
-                    "status": each["status"],
-                    "created": local_time(datetime.fromisoformat(each["createdAt"])),
-                    "ended": "" if ended is None else local_time(datetime.fromisoformat(ended)),
-                    "started_by": each["startedBy"] or "",
-                }
-            )
+            line |= {
+                "status": each["status"],
+                "created": local_time(datetime.fromisoformat(each["createdAt"])),
+                "ended": "" if ended is None else local_time(datetime.fromisoformat(ended)),
+                "started_by": each["startedBy"] or "",
+            }
+            lines.append(line)
         return Page(lines, more, none)
 
-    async def view(self, process_id: str, *, events: bool) -> View:
-        async with self._client.connected() as server:
+    async def view(self, process_id: str) -> View:
+        async with self._client() as server:
             return await _view(server, process_id)
 
-    async def following(self, process_id: str) -> AsyncIterator[View]:
-        async with ServerClient(self._client.address).connected() as server:
+    async def events(self, process_id: str) -> AsyncGenerator[View]:
+        async with self._client() as server:
             async for number, data in server.events(f"/events/process/{quote(process_id, safe='')}"):
                 fields = {re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(): value for name, value in data.items()}
                 yield {"event_number": int(number), **_LEFT_OUT, **fields}
 
     @asynccontextmanager
     async def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AsyncGenerator[Asked]:
-        async with self._client.connected() as server:
-            path = f"{_path(process_id)}/continue"
+        path = f"{_path(process_id)}/continue"
+        async with self._client() as server:
             view = await _view(server, process_id)
             questions = [each for each in view["questions"] if question_id in {None, each["id"]}]
             if question_id is None and len(questions) > 1:
@@ -326,35 +321,33 @@ class ServedProcesses:
                     return f"Done. The server goes on with process {process_id}."
                 return f"Done. Process {process_id} is {now}."
 
-            yield Asked(question, status, settle, partial(_shown_end, server, process_id))
+            async def end(structured: bool) -> int:  # noqa: FBT001 - as `Asked.end`
+                view: Mapping[str, Any] = {"status": "running"}
+                while view["status"] in _GOES_ON:
+                    view = await server.send("GET", _path(process_id), "processId", params={"wait": _WAIT_SECONDS})
+                if "result" in view:
+                    result: object = view["result"]
+                    shown = cast("Mapping[str, Any]", result) if isinstance(result, dict) else {"result": result}
+                    content: object = shown.get("content", cast("object", result))
+                    text = content if isinstance(content, str) else json.dumps(result, ensure_ascii=False)
+                    wire = {"content": [{"type": "text", "text": text}], "structuredContent": shown}
+                    show_result(wire, structured=structured)
+                    return 0
+                say(f"Process {process_id} is {view['status']}. {view['reason'] or ''}".strip())
+                if view["status"] == "waiting":
+                    say(f"`goalport show {process_id} --server {server.shown}` shows how to answer.")
+                    return 0
+                return FAILED
+
+            yield Asked(question, status, settle, end)
 
     async def kill(self, process_id: str, reason: str) -> str:
-        async with self._client.connected() as server:
+        async with self._client() as server:
             view = await _view(server, process_id)
             if view["final"]:
                 raise BadInput(f"Process {process_id} has ended before: {view['status']}.")
             killed = await server.send("DELETE", _path(process_id), "processId", params={"reason": reason})
         return f"Process {process_id} is {killed['status']}."
-
-
-async def _shown_end(server: ServerClient, process_id: str, structured: bool) -> int:  # noqa: FBT001 - as `Asked.end`
-    """Wait until a process at a server has ended or asks, and print how; the exit code."""
-    view: Mapping[str, Any] = {"status": "running"}
-    while view["status"] in _GOES_ON:
-        view = await server.send("GET", _path(process_id), "processId", params={"wait": _WAIT_SECONDS})
-    if "result" in view:
-        result: object = view["result"]
-        shown = cast("Mapping[str, Any]", result) if isinstance(result, dict) else {"result": result}
-        content: object = shown.get("content", cast("object", result))
-        text = content if isinstance(content, str) else json.dumps(result, ensure_ascii=False)
-        wire = {"content": [{"type": "text", "text": text}], "structuredContent": shown}
-        show_result(wire, structured=structured)
-        return 0
-    say(f"Process {process_id} is {view['status']}. {view['reason'] or ''}".strip())
-    if view["status"] == "waiting":
-        say(f"`goalport show {process_id} --server {server.shown}` shows how to answer.")
-        return 0
-    return FAILED
 
 
 def _path(process_id: str) -> str:

@@ -7,21 +7,17 @@ terminal it reads them from standard input.
 import asyncio
 import contextlib
 import inspect
-import os
 import re
 import shlex
-import socket
 import sys
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, cast, get_type_hints
 
 from cyclopts import App, Group, Parameter
 
 from goalport.base.errors import BadInput, DeclarationError, GoalportError, UnknownName
-from goalport.base.events import as_json
 from goalport.base.secrecy import hide
 from goalport.base.words import one_line, type_label
 from goalport.cli.conversations import READER
@@ -37,16 +33,12 @@ from goalport.cli.program import (
     use_docstring,
 )
 from goalport.cli.prompts import Interrupted, Unanswered
-from goalport.cli.sources import SHELL, Asked, Page, Source, View
-from goalport.cli.stored import asked_here, has_store, killed, opened_store, record_line
+from goalport.cli.sources import SHELL_LOOP
+from goalport.cli.stored import has_store, opened_store
 from goalport.cli.terminal import Format, Record, say, show, show_lines, show_markdown, show_result
-from goalport.cli.workspace import KeptWorkspace, open_with_warnings, warn_without_agents
-from goalport.runtime.platform import AgentPlatform
-from goalport.runtime.process import AgentProcess, find_question
+from goalport.cli.workspace import KEPT, KeptWorkspace, open_with_warnings, warn_without_agents
 from goalport.server.publish.goal_tools import Offer, offers_of
 from goalport.server.publish.output import OutputFormat
-from goalport.server.publish.resources import process_view
-from goalport.store import ConversationRecord, ProcessRecord, ProcessStore
 from goalport.workspace import Command
 from goalport.workspace.settings import load_settings
 
@@ -75,9 +67,9 @@ def shell(*, workspace: WorkspaceFolder = Path()) -> int:
         loaded = open_with_warnings(Path())
         warn_without_agents(loaded)
         runner = asyncio.Runner()
-        kept = KeptWorkspace(runner, lambda others: ShellProcesses(kept, others), loaded)
+        kept = KeptWorkspace(runner, loaded)
         # Set before the runner begins, which keeps a copy of the context for all that it runs.
-        token = SHELL.set(kept)
+        tokens = KEPT.set(kept), SHELL_LOOP.set(runner)
         with runner:
             try:
                 opened = Shell(kept)
@@ -91,14 +83,14 @@ def shell(*, workspace: WorkspaceFolder = Path()) -> int:
                 return code
             finally:
                 kept.close()
-                SHELL.reset(token)
+                KEPT.reset(tokens[0])
+                SHELL_LOOP.reset(tokens[1])
 
 
 def _typed(shell: "Shell") -> int:
     from goalport.cli.typed_lines import TypedLines
 
-    file = shell.kept.loaded.settings.data_dir / "shell_history"
-    typed_lines = TypedLines(file, _Completion(shell).offers, _meant)
+    typed_lines = TypedLines(shell.kept.loaded.settings.data_dir / "shell_history", shell.offers, _meant)
     shell.lines = lambda: typed_lines.lines
     say("Type help for the commands, Tab to complete, !! to repeat, Ctrl-D to leave.")
     while not shell.over:
@@ -134,17 +126,14 @@ def _meant(typed: str, lines: Sequence[str]) -> str:
 
 def _statements(typed: str) -> Iterator[str]:
     """The commands in what was typed or pasted: one in a line, but for line breaks between quotes."""
-
-    def has_closed_quotes(line: str) -> bool:
-        try:
-            shlex.split(line, comments=True)
-        except ValueError:
-            return False
-        return True
-
     lines = typed.splitlines()
     while lines:
-        end = next((end for end in range(1, len(lines) + 1) if has_closed_quotes("\n".join(lines[:end]))), 1)
+        for end in range(1, len(lines) + 1):
+            with contextlib.suppress(ValueError):  # a quote is not closed
+                shlex.split("\n".join(lines[:end]), comments=True)
+                break
+        else:
+            end = 1
         yield "\n".join(lines[:end])
         del lines[:end]
 
@@ -178,10 +167,12 @@ class Shell:
         """List the objects of a process of this shell, by default of the last run: its inputs, and what was made."""
         last = self.kept.last
         if process_id is not None:
-            found = self.kept.runner.run(_process_here(self.kept, process_id))
-            if found is None:
+            last = None
+            for each in self.kept.open:
+                with contextlib.suppress(UnknownName):
+                    last = self.kept.runner.run(each.platform.processes.peek(process_id))
+            if last is None:
                 raise UnknownName("process", process_id, None)
-            last = found[1]
         if last is None:
             raise BadInput("Nothing has run yet.")
         board = last.blackboard.state
@@ -246,11 +237,76 @@ class Shell:
             if each.name in commands:
                 say(f"warning: the command {each.name} of this workspace has a name that the shell uses; rename it.")
             else:
-                commands.command(bound(each, self.kept), name=each.name, group=_ADDED, default_parameter=_OWN_OPTIONS)
+                commands.command(_bound(each, self.kept), name=each.name, group=_ADDED, default_parameter=_OWN_OPTIONS)
         return commands
 
+    async def offers(self, text: str) -> tuple[str, Iterable[str]]:
+        """What is typed of the last word of a line, and what could stand there."""
+        try:
+            words = shlex.split(text)
+        except ValueError:  # a text in quotes is being typed
+            return "", ()
+        begun = "" if not words or text[-1:].isspace() else words.pop()
+        commands = self.commands
+        while words and words[0] in commands:
+            commands = commands[words.pop(0)]
+        if names := _names_in(commands):
+            return begun, [] if words else names
+        arguments = commands.assemble_argument_collection()
+        if begun.startswith("-"):
+            return begun, sorted(name for each in arguments for name in each.names if name.startswith("--"))
+        taking = {name: each for each in arguments for name in each.names if each.token_count()[0]}
+        place, wanted = 0, None
+        for word in words:
+            if wanted is not None:
+                wanted = None
+            elif word.startswith("-"):
+                wanted = taking.get(word)
+            else:
+                place += 1
+        placed = (each for each in arguments if each.index == place and not all(n.startswith("-") for n in each.names))
+        wanted = wanted or next(placed, None)
+        if wanted is None:
+            return begun, ()
+        return begun, wanted.get_choices(force=True) or await self._names(wanted.field_info.name)
 
-def bound(command: Command, kept: KeptWorkspace) -> Callable[..., None]:
+    async def _names(self, parameter: str) -> Iterable[str]:
+        """What completes a parameter of that name in the function of a command."""
+        platform = self.kept.loaded.platform
+        match parameter:
+            case "goal":
+                offered = {each.name for each in offers_of(platform) if isinstance(each, Offer)}
+                return sorted(offered | {goal.short_name for _, goal in platform.agents.goals})
+            case "agent":
+                return sorted(each.name for each in platform.agents)
+            case "chatbot":
+                return sorted(platform.chatbots)
+            case "command":
+                return _names_in(self.commands)
+            case "process_id" | "conversation" | "conversation_id":
+                return await self._ids(of_processes=parameter == "process_id")
+            case _:
+                return ()
+
+    async def _ids(self, *, of_processes: bool) -> Sequence[str]:
+        """The ids of processes or conversations, of this shell and of the store of the workspace."""
+        kept, ids = self.kept, list[str]()
+        if of_processes:
+            ids += [each.id for one in kept.open for each in reversed(await one.platform.processes.records())]
+        else:
+            ids += [each.id for each in await kept.loaded.platform.conversations.list(READER, limit=_IDS)]
+        settings = load_settings(kept.loaded.workspace.root)
+        with contextlib.suppress(GoalportError):  # the command itself tells what is wrong
+            if has_store(settings):
+                async with opened_store(settings) as store:
+                    if of_processes:
+                        ids += [each.id for each in await store.records(limit=_IDS, newest_first=True)]
+                    else:
+                        ids += [each.id for each in await store.conversations.list(limit=_IDS)]
+        return ids
+
+
+def _bound(command: Command, kept: KeptWorkspace) -> Callable[..., None]:
     """A function of a workspace as a command: services fill its parameters, and its result is printed."""
     function, platform = command.function, kept.loaded.platform
     hints, signature = get_type_hints(function, include_extras=True), inspect.signature(function)
@@ -285,156 +341,5 @@ def bound(command: Command, kept: KeptWorkspace) -> Callable[..., None]:
     return run
 
 
-class _Completion:
-    """Completes commands, their options, and the names of goals, agents, chatbots, processes and conversations."""
-
-    def __init__(self, shell: Shell) -> None:
-        self._shell = shell
-        self._kept = shell.kept
-
-    async def offers(self, text: str) -> tuple[str, Iterable[str]]:
-        """What is typed of the last word of a line, and what could stand there."""
-        try:
-            words = shlex.split(text)
-        except ValueError:  # a text in quotes is being typed
-            return "", ()
-        begun = "" if not words or text[-1:].isspace() else words.pop()
-        commands = self._shell.commands
-        while words and words[0] in commands:
-            commands = commands[words.pop(0)]
-        if names := _names_in(commands):
-            return begun, [] if words else names
-        arguments = commands.assemble_argument_collection()
-        if begun.startswith("-"):
-            return begun, sorted(name for each in arguments for name in each.names if name.startswith("--"))
-        taking = {name: each for each in arguments for name in each.names if each.token_count()[0]}
-        place, wanted = 0, None
-        for word in words:
-            if wanted is not None:
-                wanted = None
-            elif word.startswith("-"):
-                wanted = taking.get(word)
-            else:
-                place += 1
-        placed = (each for each in arguments if each.index == place and not all(n.startswith("-") for n in each.names))
-        wanted = wanted or next(placed, None)
-        if wanted is None:
-            return begun, ()
-        return begun, wanted.get_choices(force=True) or await self._names(wanted.field_info.name)
-
-    async def _names(self, parameter: str) -> Iterable[str]:
-        """What completes a parameter of that name in the function of a command."""
-        platform, platforms = self._kept.loaded.platform, [each.platform for each in self._kept.open]
-        match parameter:
-            case "goal":
-                offered = {each.name for each in offers_of(platform) if isinstance(each, Offer)}
-                return sorted(offered | {goal.short_name for _, goal in platform.agents.goals})
-            case "agent":
-                return sorted(each.name for each in platform.agents)
-            case "chatbot":
-                return sorted(platform.chatbots)
-            case "command":
-                return _names_in(self._shell.commands)
-            case "process_id":
-                own = [each.id for one in platforms for each in reversed(await one.processes.records())]
-                return [*own, *await self._stored(lambda store: store.records(limit=_IDS, newest_first=True))]
-            case "conversation" | "conversation_id":
-                own = [each.id for each in await platform.conversations.list(READER, limit=_IDS)]
-                return [*own, *await self._stored(lambda store: store.conversations.list(limit=_IDS))]
-            case _:
-                return ()
-
-    async def _stored(
-        self, look: Callable[[ProcessStore], Awaitable[Iterable[ProcessRecord | ConversationRecord]]]
-    ) -> Iterable[str]:
-        """The ids of what is found in the store of the workspace."""
-        settings = load_settings(self._kept.loaded.workspace.root)
-        if not has_store(settings):
-            return ()
-        try:
-            async with opened_store(settings) as store:
-                return [each.id for each in await look(store)]
-        except GoalportError:  # the command itself tells what is wrong
-            return ()
-
-
 def _names_in(commands: App) -> Sequence[str]:
     return sorted(each for each in commands if not each.startswith("-"))
-
-
-async def _process_here(kept: KeptWorkspace, process_id: str) -> tuple[AgentPlatform, AgentProcess] | None:
-    """The process of that id that a shell runs, or has run, with its platform; None if it has none of that id."""
-    for each in kept.open:
-        try:
-            return each.platform, await each.platform.processes.peek(process_id)
-        except UnknownName:
-            continue
-    return None
-
-
-class ShellProcesses:
-    """The processes of a shell, and those of another source."""
-
-    def __init__(self, kept: KeptWorkspace, others: Source) -> None:
-        self.options = others.options
-        self._kept = kept
-        self._others = others
-        self._shown: tuple[AgentPlatform, AgentProcess] | None = None
-
-    async def page(self, statuses: Sequence[str], limit: int, after: str) -> Page:
-        records = [record for each in self._kept.open for record in await each.platform.processes.records()]
-        records.sort(key=lambda each: each.created_at, reverse=True)
-        lines = [{**record_line(each), "runs_in": "this shell"} for each in records]
-        own = [line for line in lines if not statuses or line["status"] in statuses]
-        places = [str(each["process"]) for each in own]
-        if after and after not in places:
-            return await self._others.page(statuses, limit, after)
-        own = own[places.index(after) + 1 if after else 0 :]
-        if len(own) > limit:
-            return Page(own[:limit], more=True)
-        try:
-            others = await self._others.page(statuses, max(limit - len(own), 1), "")
-        except GoalportError as error:  # there is no server
-            others = Page([], none=str(error))
-        lines = [*own, *({**each, "runs_in": ""} for each in others.lines)]
-        names = dict.fromkeys(name for line in lines for name in line)
-        aligned = [{name: line.get(name, "") for name in names} for line in lines[:limit]]
-        none = f"No process runs or waits in this shell. {others.none}"
-        return Page(aligned, others.more or len(lines) > limit, none)
-
-    async def view(self, process_id: str, *, events: bool) -> View:
-        self._shown = await _process_here(self._kept, process_id)
-        if self._shown is None:
-            return await self._others.view(process_id, events=events)
-        process = self._shown[1]
-        children = [{"id": each.id, "agent": each.agent.name, "status": str(each.status)} for each in process.children]
-        return {
-            **process_view(process),
-            "root": process.root.id,
-            "startedBy": None if process.parent is None else process.parent.id,
-            "final": process.over,
-            "caller": process.caller.id,
-            "subProcesses": children,
-            "runner": {"host": socket.gethostname(), "pid": os.getpid(), "alive": True},
-            "unreadable": None,
-        }
-
-    def following(self, process_id: str) -> AsyncIterator[View] | None:
-        if self._shown is None:
-            return self._others.following(process_id)
-        events = self._shown[0].processes.events(self._shown[1], 0)
-        return ({"event_number": each.number, **as_json(each.event)} async for each in events)
-
-    @asynccontextmanager
-    async def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AsyncGenerator[Asked]:
-        if (found := await _process_here(self._kept, process_id)) is None:
-            async with self._others.asked(process_id, question_id, wait=wait) as asked:
-                yield asked
-        else:
-            platform, process = found
-            goes_on = f"Done. Process {process_id} goes on in this shell."
-            yield asked_here(platform, process_id, find_question(process, question_id)[1], goes_on)
-
-    async def kill(self, process_id: str, reason: str) -> str:
-        found = await _process_here(self._kept, process_id)
-        return await (self._others.kill(process_id, reason) if found is None else killed(found[1], reason))

@@ -32,6 +32,8 @@ Server = Annotated[
         ' the workspace; with the setting store = "memory" the server at its host and port.',
     ),
 ]
+SHELL_LOOP: ContextVar[asyncio.Runner | None] = ContextVar("shell_loop", default=None)
+"""The event loop of the shell in which a command runs; None outside of one."""
 
 
 class Page(NamedTuple):
@@ -61,21 +63,19 @@ class Asked:
 class Source(Protocol):
     """Where processes are."""
 
-    @property
-    def options(self) -> str:
-        """The options that name it again in another command, with a space before them."""
-        ...
+    options: str
+    """The options that name it again in another command, with a space before them."""
+    live: bool
+    """Whether `events` follows them as they happen, until the process has ended."""
 
     async def page(self, statuses: Sequence[str], limit: int, after: str) -> Page:
         """A page of the processes with these statuses, the newest first."""
         ...
 
-    async def view(self, process_id: str, *, events: bool) -> View:
-        """A process, with what is known of its `events` so far if that is wanted."""
-        ...
+    async def view(self, process_id: str) -> View: ...
 
-    def following(self, process_id: str) -> AsyncIterator[View] | None:
-        """Its events from the first one on and as they happen; None: they are in its view."""
+    def events(self, process_id: str) -> AsyncIterator[View]:
+        """What has happened in a process, from its beginning."""
         ...
 
     def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AbstractAsyncContextManager[Asked]:
@@ -87,25 +87,11 @@ class Source(Protocol):
         ...
 
 
-@dataclass
-class OpenShell:
-    """What a shell adds for its commands."""
-
-    runner: asyncio.Runner
-    """The event loop on which its processes run."""
-    with_processes: Callable[[Source], Source]
-    """Adds its own processes to those of a source."""
-
-
-SHELL: ContextVar[OpenShell | None] = ContextVar("shell", default=None)
-"""The shell in which a command runs; None outside of one."""
-
-
 @contextmanager
 def runner_here() -> Generator[asyncio.Runner]:
     """What runs one piece of work after another on the same event loop: that of a shell, or one of its own."""
-    if shell := SHELL.get():
-        yield shell.runner
+    if runner := SHELL_LOOP.get():
+        yield runner
     else:
         with asyncio.Runner() as runner:
             yield runner
@@ -117,12 +103,12 @@ def run_here(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-def source_of(server: str | None, folder: Path, *, of_all: bool = False) -> Source:
+async def source_of(server: str | None, folder: Path, process_id: str = "", *, of_all: bool = False) -> Source:
     """The server that was named; without one the store of a workspace, or its server if the store is in memory.
 
-    In a shell, and without a server, its own processes are there too. `of_all`: a server lists those of all callers.
+    A process of the shell in which this runs is there. `of_all`: a server lists the processes of all callers.
     """
-    root, shell = workspace_root(folder), SHELL.get()
+    root = workspace_root(folder)
     if server is not None:
         from goalport.cli.served import ServedProcesses
 
@@ -130,13 +116,17 @@ def source_of(server: str | None, folder: Path, *, of_all: bool = False) -> Sour
     from goalport.workspace.settings import load_settings
 
     settings, place = load_settings(root), "" if folder == Path() else f" --workspace {folder}"
+    found: Source
     if settings.store != "memory":
         from goalport.cli.stored import StoredProcesses
 
-        found: Source = StoredProcesses(settings, place)
+        found = StoredProcesses(settings, place)
     else:
         from goalport.cli.served import ServedProcesses, address_in
 
-        address = address_in(settings.host, settings.port)
-        found = ServedProcesses(address, place, hint=NOTHING_STORED, of_all=of_all)
-    return found if shell is None or folder != Path() else shell.with_processes(found)
+        found = ServedProcesses(address_in(settings.host, settings.port), place, hint=NOTHING_STORED, of_all=of_all)
+    if not process_id or SHELL_LOOP.get() is None or folder != Path():
+        return found
+    from goalport.cli.stored import in_shell
+
+    return await in_shell(process_id, found)

@@ -1,29 +1,30 @@
-"""The store of a workspace, for commands that look at its processes or change them.
+"""The store of a workspace, for commands that look at its processes or change them; and the processes of a shell.
 
 It is opened beside a server that runs, or while none does. A command takes part as little as it can: it never goes on
 with the processes of others. What today's classes cannot read is shown as far as it needs no class of the workspace,
 with the exact difference.
 """
 
+import os
+import socket
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
-from goalport.base.errors import BadInput, UnknownName, Unreadable
+from goalport.base.errors import BadInput, GoalportError, UnknownName, Unreadable
+from goalport.base.events import as_json
 from goalport.cli.options import workspace_root
-from goalport.cli.sources import NOTHING_STORED, Asked, Page, View
-from goalport.cli.terminal import Record, local_time, say, show_result
+from goalport.cli.sources import NOTHING_STORED, Asked, Page, Source, View
+from goalport.cli.terminal import local_time, say, show_result
 from goalport.cli.views import View as StepView
-from goalport.cli.workspace import LoadedWorkspace, open_with_settings, warn_of_problems
-from goalport.runtime.platform import AgentPlatform
+from goalport.cli.workspace import KEPT, LoadedWorkspace, open_with_settings, warn_of_problems
 from goalport.runtime.platform.workspace_parts import workspace_store
 from goalport.runtime.process import (
     ActionInvocation,
     AgentProcess,
     Completed,
     ProcessStatus,
-    Question,
     Spending,
     Waiting,
     find_question,
@@ -41,36 +42,40 @@ _AT_A_TIME: Final = 500
 
 
 class StoredProcesses:
-    """The processes in a store: those of all callers."""
+    """The processes in a store, those of all callers; or those of a shell, whose workspace is `kept` open."""
 
-    def __init__(self, settings: Settings, options: str) -> None:
-        self._settings = settings
-        self.options = options
+    def __init__(self, settings: Settings, options: str, kept: LoadedWorkspace | None = None) -> None:
+        self._settings, self._kept = settings, kept
+        self.options, self.live = options, kept is not None
 
     async def page(self, statuses: Sequence[str], limit: int, after: str) -> Page:
+        none = "No process is stored."
         if not has_store(self._settings):
-            return Page([], none="No process is stored.")
+            return Page([], none=none)
         async with opened_store(self._settings) as store:
             found = await store.records(after=after, limit=limit + 1, statuses=statuses, newest_first=True)
             counts = await store.counts()
-        others = statuses and any(number for name, number in counts.items() if name not in statuses)
-        none = "No process runs, waits, rests or is stuck; --all lists the others." if others else ""
-        return Page([*map(record_line, found[:limit])], len(found) > limit, none or "No process is stored.")
+        if statuses and any(number for name, number in counts.items() if name not in statuses):
+            none = "No process runs, waits, rests or is stuck; --all lists the others."
+        return Page([*map(_line, found[:limit])], len(found) > limit, none)
 
-    async def view(self, process_id: str, *, events: bool) -> View:
-        platform = open_with_settings(self._settings.workspace, self._settings, migrates=False).platform
+    async def view(self, process_id: str) -> View:
+        loaded = self._kept or open_with_settings(self._settings.workspace, self._settings, migrates=False)
+        platform, unreadable = loaded.platform, None
         try:
             family = await family_in(platform.store, process_id)
-            runner = await platform.store.runner(process_id)
+            runner: object = {"host": socket.gethostname(), "pid": os.getpid(), "alive": True}
+            if self._kept is None:
+                found = await platform.store.runner(process_id)
+                runner = found and found._asdict()
             stored = next(each for each in family if each.process.id == process_id)
             try:
-                view, unreadable = process_view(await platform.processes.peek(process_id)), None
+                view = process_view(await platform.processes.peek(process_id))
             except Unreadable as error:
                 view, unreadable = _without_classes(stored), str(error)
-            if events:
-                view["events"] = await _events(platform.store, family, process_id)
         finally:
-            await platform.aclose()
+            if self._kept is None:
+                await platform.aclose()
         record = stored.process
         children = [each.process for each in family if each.process.parent == record.id]
         return {
@@ -80,52 +85,117 @@ class StoredProcesses:
             "final": record.final,
             "caller": record.caller.id,
             "subProcesses": [{"id": each.id, "agent": each.agent, "status": each.status} for each in children],
-            "runner": None if runner is None else runner._asdict(),
+            "runner": runner,
             "unreadable": unreadable,
         }
 
-    def following(self, process_id: str) -> None:
-        """None: the events are in the view."""
+    async def events(self, process_id: str) -> AsyncGenerator[View]:
+        """What has happened in a process and in those that it started."""
+        if self._kept is not None:
+            processes = self._kept.platform.processes
+            async for each in processes.events(await processes.peek(process_id), 0):
+                yield {"event_number": each.number, **as_json(each.event)}
+            return
+        async with opened_store(self._settings) as store:
+            family, members, number = await family_in(store, process_id), {process_id}, 0
+            for each in family:  # each comes after the one that started it
+                if each.process.parent in members:
+                    members.add(each.process.id)
+            while records := await store.events(family[0].process.id, number, _AT_A_TIME):
+                for number, value in records:
+                    event = cast("Mapping[str, Any]", value)
+                    if event["process_id"] in members:
+                        yield {"event_number": number, **event}
 
     @asynccontextmanager
     async def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AsyncGenerator[Asked]:
-        async with driven(self._settings, drive=wait) as loaded:
-            question = find_question(await loaded.platform.process(process_id), question_id)[1]
-            yield asked_here(loaded.platform, process_id, question)
+        async with self._changing(drive=wait) as loaded:
+            platform = loaded.platform
+            question = find_question(await platform.process(process_id), question_id)[1]
+            answered: AgentProcess
+
+            async def status() -> str:
+                return find_question(await platform.processes.peek(process_id), question.id)[1].status
+
+            async def settle(response: object, declined: str) -> str:
+                nonlocal answered
+                read = None if declined else form_of(question).read(response)
+                answered = await platform.answer(process_id, question.id, read, declined=declined)
+                if self._kept is not None and not answered.over:
+                    return f"Done. Process {process_id} goes on in this shell."
+                return state_after_change(answered)
+
+            yield Asked(question_view(question), status, settle, lambda structured: shown_end(answered, structured))
 
     async def kill(self, process_id: str, reason: str) -> str:
-        async with driven(self._settings, drive=False) as loaded:
+        async with self._changing(drive=False) as loaded:
             processes = loaded.platform.processes
             try:
-                return await killed(await processes.find(process_id), reason)
+                process = await processes.find(process_id)
             except Unreadable as error:
                 await processes.kill_unreadable(process_id, reason)
                 return f"Process {process_id} is killed with its family. Only its history is kept: {error}"
+            if process.over:
+                raise BadInput(f"Process {process.id} has ended before: {process.status}.")
+            process.kill(reason)
+            await process.rest()
+            return f"Process {process.id} is {process.status}."
+
+    @asynccontextmanager
+    async def _changing(self, *, drive: bool) -> AsyncGenerator[LoadedWorkspace]:
+        if self._kept is not None:
+            yield self._kept
+        else:
+            async with driven(self._settings, drive=drive) as loaded:
+                yield loaded
 
 
-def asked_here(platform: AgentPlatform, process_id: str, question: Question, goes_on: str = "") -> Asked:
-    """A question of a process of a platform that lives in this program; `goes_on` is said of one that goes on here."""
-    answered: AgentProcess
-
-    async def status() -> str:
-        return find_question(await platform.processes.peek(process_id), question.id)[1].status
-
-    async def settle(response: object, declined: str) -> str:
-        nonlocal answered
-        read = None if declined else form_of(question).read(response)
-        answered = await platform.answer(process_id, question.id, read, declined=declined)
-        return goes_on if goes_on and not answered.over else state_after_change(answered)
-
-    return Asked(question_view(question), status, settle, lambda structured: shown_end(answered, structured=structured))
+async def in_shell(process_id: str, others: Source) -> Source:
+    """The shell in which this runs if a process of that id is its own, otherwise `others`."""
+    for each in _open_in_shell():
+        with suppress(UnknownName):
+            await each.platform.processes.peek(process_id)
+            return StoredProcesses(each.settings, others.options, each)
+    return others
 
 
-async def killed(process: AgentProcess, reason: str) -> str:
-    """End a process; what is said of that. Raises `BadInput` if it has ended before."""
-    if process.over:
-        raise BadInput(f"Process {process.id} has ended before: {process.status}.")
-    process.kill(reason)
-    await process.rest()
-    return f"Process {process.id} is {process.status}."
+async def page_with_shell(others: Source, statuses: Sequence[str], limit: int, after: str) -> Page:
+    """A page of the processes of the shell in which this runs, and below them those of another source."""
+    records = [record for each in _open_in_shell() for record in await each.platform.processes.records()]
+    records.sort(key=lambda each: each.created_at, reverse=True)
+    own = [{**_line(each), "runs_in": "this shell"} for each in records if not statuses or each.status in statuses]
+    places = [str(each["process"]) for each in own]
+    if after and after not in places:
+        return await others.page(statuses, limit, after)
+    own = own[places.index(after) + 1 if after else 0 :]
+    if len(own) > limit:
+        return Page(own[:limit], more=True)
+    try:
+        below = await others.page(statuses, max(limit - len(own), 1), "")
+    except GoalportError as error:  # there is no server
+        below = Page([], none=str(error))
+    lines = [*own, *({**each, "runs_in": ""} for each in below.lines)]
+    names = dict.fromkeys(name for line in lines for name in line)
+    aligned = [{name: line.get(name, "") for name in names} for line in lines[:limit]]
+    return Page(aligned, below.more or len(lines) > limit, f"No process runs or waits in this shell. {below.none}")
+
+
+def _open_in_shell() -> Sequence[LoadedWorkspace]:
+    kept = KEPT.get()
+    return () if kept is None else kept.open
+
+
+def _line(record: ProcessRecord) -> dict[str, object]:
+    """A process in a list."""
+    return {
+        "process": record.id,
+        "agent": record.agent,
+        "status": record.status,
+        "created": local_time(record.created_at),
+        "ended": local_time(record.finished_at) if record.final and record.finished_at is not None else "",
+        "started_by": record.parent,
+        "caller": record.caller.id,
+    }
 
 
 def state_after_change(process: AgentProcess) -> str:
@@ -135,7 +205,7 @@ def state_after_change(process: AgentProcess) -> str:
     return f"Done. A server that runs goes on with process {process.id} at once; otherwise the next one does."
 
 
-async def shown_end(process: AgentProcess, *, structured: bool) -> int:
+async def shown_end(process: AgentProcess, structured: bool) -> int:  # noqa: FBT001 - as `Asked.end`
     """Wait until a process that goes on here has ended or asks, and print how; the exit code."""
     process.subscribe(StepView())
     outcome, goal = await process.wait(), process.goal
@@ -162,19 +232,6 @@ async def driven(settings: Settings, *, drive: bool) -> AsyncGenerator[LoadedWor
         yield loaded
     finally:
         await loaded.platform.aclose()
-
-
-def record_line(record: ProcessRecord) -> Record:
-    """A process in a list."""
-    return {
-        "process": record.id,
-        "agent": record.agent,
-        "status": record.status,
-        "created": local_time(record.created_at),
-        "ended": local_time(record.finished_at) if record.final and record.finished_at is not None else "",
-        "started_by": record.parent,
-        "caller": record.caller.id,
-    }
 
 
 def stored_settings(folder: Path) -> Settings:
@@ -205,21 +262,6 @@ async def family_in(store: ProcessStore, process_id: str) -> Sequence[StoredProc
     if not family:
         raise UnknownName("process", process_id, None)
     return family
-
-
-async def _events(store: ProcessStore, family: Sequence[StoredProcess], process_id: str) -> Sequence[Mapping[str, Any]]:
-    """What happened in a process and in those that it started."""
-    members = {process_id}
-    for each in family:  # each comes after the one that started it
-        if each.process.parent in members:
-            members.add(each.process.id)
-    found: list[Mapping[str, Any]] = []
-    number = 0
-    while records := await store.events(family[0].process.id, number, _AT_A_TIME):
-        number = records[-1].number
-        numbered = [{"event_number": each.number, **cast("Mapping[str, Any]", each.value)} for each in records]
-        found += [each for each in numbered if each["process_id"] in members]
-    return found
 
 
 def _without_classes(stored: StoredProcess) -> View:

@@ -8,6 +8,7 @@ import logging
 import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,6 @@ from goalport.base.errors import BadInput, DeploymentError, GoalportError, Setti
 from goalport.base.observe import LogListener, log_to_stderr
 from goalport.base.secrecy import hide
 from goalport.cli.options import DEBUG, workspace_root
-from goalport.cli.sources import SHELL, OpenShell
 from goalport.cli.terminal import say
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import AgentProcess
@@ -60,9 +60,11 @@ class LoadedWorkspace:
 
 
 @dataclass
-class KeptWorkspace(OpenShell):
+class KeptWorkspace:
     """A workspace that stays open from one command of a shell to the next."""
 
+    runner: asyncio.Runner
+    """The event loop on which its processes run."""
     loaded: LoadedWorkspace
     last: AgentProcess | None = None
     """The process that ran last."""
@@ -81,24 +83,23 @@ class KeptWorkspace(OpenShell):
         self.with_models.clear()
 
 
-def kept_workspace() -> KeptWorkspace | None:
-    """The workspace that a shell keeps open; None outside of one."""
-    shell = SHELL.get()
-    return shell if isinstance(shell, KeptWorkspace) else None
+KEPT: ContextVar[KeptWorkspace | None] = ContextVar("kept", default=None)
+"""The workspace of the shell in which a command runs; None outside of one."""
 
 
-def kept_in_memory(settings: Settings) -> LoadedWorkspace | None:
-    """The workspace that a shell keeps open, if nothing but its memory has what runs in it; otherwise None."""
-    kept = kept_workspace()
-    if kept is None or settings.store != "memory" or settings.workspace != kept.loaded.settings.workspace:
+def kept_in_memory(folder: Path) -> LoadedWorkspace | None:
+    """The workspace that a shell keeps open, if it is this one and nothing but its memory has what runs in it."""
+    if (kept := KEPT.get()) is None:
         return None
-    return kept.loaded
+    settings = load_settings(workspace_root(folder))
+    own = settings.store == "memory" and settings.workspace == kept.loaded.settings.workspace
+    return kept.loaded if own else None
 
 
 @contextmanager
 def loop_of(loaded: LoadedWorkspace) -> Generator[asyncio.Runner]:
     """The event loop of a workspace: the lasting one of a shell, or one that ends with the block."""
-    kept = kept_workspace()
+    kept = KEPT.get()
     if kept is not None and any(each is loaded for each in kept.open):
         yield kept.runner
         return
@@ -109,19 +110,19 @@ def loop_of(loaded: LoadedWorkspace) -> Generator[asyncio.Runner]:
             runner.run(loaded.platform.aclose())
 
 
-def unexpected_error(process: AgentProcess) -> BaseException | None:
-    """The exception that a process failed by last, unless it is one that goalport words itself."""
+def failure_of(process: AgentProcess, reason: str, root: Path) -> tuple[str, BaseException | None]:
+    """Why a process failed; by an exception that goalport does not word itself, with the line of the workspace's code.
+
+    That is the last line in the traceback of the exception, which comes with it.
+    """
     error = process.failure and process.failure.error
-    return None if isinstance(error, GoalportError) else error
-
-
-def failure_in_words(reason: str, error: BaseException, root: Path) -> str:
-    """The reason of a failure, and the last line of the workspace's own code in the traceback of its exception."""
+    if error is None or isinstance(error, GoalportError):
+        return reason, None
     frames = traceback.extract_tb(error.__traceback__)
     own = [each for each in frames if Path(each.filename).is_relative_to(root)]
     last = [f"{Path(e.filename).relative_to(root)}, line {e.lineno}, in {e.name}: {e.line}" for e in own[-1:]]
     hint = () if DEBUG.get() else ("--debug shows the whole traceback.",)
-    return "\n  ".join([reason, *map(hide, last), *hint])
+    return "\n  ".join([reason, *map(hide, last), *hint]), error
 
 
 def open_workspace(folder: Path, **options: object) -> LoadedWorkspace:
@@ -139,29 +140,26 @@ def open_with_settings(root: Path, settings: Settings, *, migrates: bool = True)
     return LoadedWorkspace(workspace, settings, AgentPlatform.from_workspace(workspace, settings, migrates=migrates))
 
 
-def open_with_warnings(folder: Path, model: str | None = None, *, anew: bool = False) -> LoadedWorkspace:
+def open_with_warnings(
+    folder: Path, model: str | None = None, *, anew: bool = False, needs_agents: bool = False
+) -> LoadedWorkspace:
     """Load the workspace in a folder and deploy its agents, with a warning for each problem.
 
     `model` is asked in place of the default one. In a shell it is the workspace that is open, unless it is to be loaded
-    `anew`. Raises `SettingsError` if settings of the workspace's own cannot be used.
+    `anew`. Raises `SettingsError` if settings of the workspace's own cannot be used, and `BadInput` if it has no agents
+    and `needs_agents`.
     """
-    kept = None if anew else kept_workspace()
+    kept = None if anew else KEPT.get()
     if kept is not None and kept.loaded.workspace.root != workspace_root(folder).resolve():
         kept = None
-    if kept is not None and (model is None or model in kept.with_models):
-        return kept.loaded if model is None else kept.with_models[model]
-    models = {} if model is None else {"models": {"default_llm": model}}
-    loaded = open_workspace(folder, store="memory", **models)  # what a command runs ends with it
-    warn_of_problems(loaded)
-    if kept is not None and model is not None:
-        kept.with_models[model] = loaded
-    return loaded
-
-
-def open_with_agents(folder: Path, model: str | None = None) -> LoadedWorkspace:
-    """What `open_with_warnings` opens. Raises `BadInput` if there are no agents."""
-    loaded = open_with_warnings(folder, model)
-    if not len(loaded.platform.agents):
+    loaded = None if kept is None else kept.loaded if model is None else kept.with_models.get(model)
+    if loaded is None:
+        models = {} if model is None else {"models": {"default_llm": model}}
+        loaded = open_workspace(folder, store="memory", **models)  # what a command runs ends with it
+        warn_of_problems(loaded)
+        if kept is not None and model is not None:
+            kept.with_models[model] = loaded
+    if needs_agents and not len(loaded.platform.agents):
         raise BadInput(loaded.no_agents_message)
     return loaded
 
