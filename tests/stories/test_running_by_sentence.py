@@ -146,7 +146,7 @@ def test_a_sentence_reaches_the_shipped_agent_that_is_made_for_it(
         "MealPreparation was chosen with a confidence of 0.95, before StarNewsFinder (0.05)"
     )
     assert result["why"] in ran.err
-    assert "    prompt for gpt-4.1-mini:\n      system prompt:\n" in ran.err
+    assert "    prompt of ranking for gpt-4.1-mini:\n      system prompt:\n" in ran.err
     assert "      Which of these candidates" in ran.err
     assert "      Choose the cook for this order." in ran.err
     assert "    reply of gpt-4.1-mini:\n      Two pizzas for Nina!" in ran.err

@@ -5,8 +5,8 @@ Documents are kept where the settings of the workspace say, unless `--index` nam
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar, get_args
 
@@ -101,73 +101,41 @@ def ingest(
         chunker = Chunker(ChunkerConfig(max_chunk_size=most, overlap_size=overlap))
     except ValueError as error:
         raise BadInput(f"{error}.") from None
-    ingestion_of = partial(
-        DocumentIngestion,
-        chunker=chunker,
-        refresh=policy,
-        fetcher=WebFetcher(allow=allow),
-        include=include or chosen.include,
-    )
-    follows = [each for each in places if not is_page(each) or policy.seconds] if watch else None
     shown = ShownDocuments(structured=structured)
-    return _with_store(loaded, index, partial(_ingested, places, follows, ingestion_of, shown))
+    follows = [each for each in places if not is_page(each) or policy.seconds] if watch else None
 
+    async def ingested(store: DocumentIndex) -> None:
+        fetcher = WebFetcher(allow=allow)
+        patterns = include or chosen.include
+        async with DocumentIngestion(
+            store, chunker=chunker, refresh=policy, fetcher=fetcher, include=patterns
+        ) as ingestion:
+            with shown.summary():
+                await ingestion.ingest(*places, listener=shown)
+            while follows is not None:
+                await anyio.sleep(_PAUSE)
+                await ingestion.ingest(*follows, listener=shown)
 
-async def _ingested(
-    places: Sequence[str],
-    follows: Sequence[str] | None,
-    ingestion_of: Callable[[DocumentIndex], DocumentIngestion],
-    listener: Callable[[IngestedDocument], None],
-    store: DocumentIndex,
-) -> int:
-    """Take in all, and say what became of it, also of what was done before something stopped it; the exit code.
-
-    `follows` are the places that are looked at again and again; None: it ends.
-    """
-    documents: list[IngestedDocument] = []
-
-    def note(document: IngestedDocument) -> None:
-        documents.append(document)
-        listener(document)
-
-    async with ingestion_of(store) as ingestion:
-        began, whole = time.monotonic(), False
-        with spending_outside() as spent:
-            try:
-                await ingestion.ingest(*places, listener=note)
-                whole = True
-            finally:
-                if documents or whole:
-                    numbers = Counter(each.outcome for each in documents)
-                    counts = ", ".join(f"{numbers[each]} {each}" for each in get_args(Outcome) if numbers[each])
-                    chunks = counted(sum(each.chunks for each in documents), "chunk")
-                    stored = f"{chunks} stored in {time.monotonic() - began:.1f} s."
-                    say(f"Documents: {counts or 'none'}; {stored}{_cost(spent)}")
-        while follows is not None:
-            await anyio.sleep(_PAUSE)
-            await ingestion.ingest(*follows, listener=listener)
-    return FAILED if any(each.outcome == "failed" for each in documents) else DONE
-
-
-def _cost(spent: Sequence[Spending]) -> str:
-    """What embeddings cost, as a sentence that follows another one; empty where that is not known."""
-    usage = sum((each.usage for each in spent), start=TokenUsage())
-    dollars = f", {in_dollars(usage.cost)}" if usage.cost else ""
-    return f" Embeddings: {usage.tokens:,} tokens{dollars}." if usage.tokens or usage.cost else ""
+    _with_store(loaded, index, ingested)
+    return FAILED if any(each.outcome == "failed" for each in shown.documents) else DONE
 
 
 class ShownDocuments:
     """Shows what became of each document; when it is looked at again and nothing happened, nothing."""
 
     def __init__(self, *, structured: bool) -> None:
+        self.documents: list[IngestedDocument] = []
         self._structured = structured
         self._shown: dict[str, IngestedDocument] = {}
 
     def __call__(self, document: IngestedDocument) -> None:
-        before, nothing_happened = self._shown.get(document.uri), document == self._shown.get(document.uri)
+        self.documents.append(document)
+        before = self._shown.get(document.uri)
         if document.outcome == "unchanged":
             nothing_happened = before is not None and before.outcome != "failed"
-        if nothing_happened and document.outcome in {"failed", "unchanged"}:
+        else:
+            nothing_happened = document.outcome == "failed" and document == before
+        if nothing_happened:
             return
         self._shown[document.uri] = document
         if self._structured:
@@ -178,6 +146,29 @@ class ShownDocuments:
         elif document.outcome != "unchanged":
             of = f" ({counted(document.chunks, 'chunk')})" if document.outcome != "removed" else ""
             show_lines([f"{document.outcome}: {document.uri}{of}"])
+
+    @contextmanager
+    def summary(self) -> Generator[None]:
+        """Say at the end what became of all, also of what was done before something stopped it."""
+        began, whole = time.monotonic(), False
+        with spending_outside() as spent:
+            try:
+                yield
+                whole = True
+            finally:
+                if self.documents or whole:
+                    numbers = Counter(each.outcome for each in self.documents)
+                    counts = ", ".join(f"{numbers[each]} {each}" for each in get_args(Outcome) if numbers[each])
+                    chunks = counted(sum(each.chunks for each in self.documents), "chunk")
+                    stored = f"{chunks} stored in {time.monotonic() - began:.1f} s."
+                    say(f"Documents: {counts or 'none'}; {stored}{_cost(spent)}")
+
+
+def _cost(spent: Sequence[Spending]) -> str:
+    """What embeddings cost, as a sentence that follows another one; empty where that is not known."""
+    usage = sum((each.usage for each in spent), start=TokenUsage())
+    dollars = f", {in_dollars(usage.cost)}" if usage.cost else ""
+    return f" Embeddings: {usage.tokens:,} tokens{dollars}." if usage.tokens or usage.cost else ""
 
 
 def search(
@@ -204,7 +195,20 @@ def search(
     """
     if not query.strip():
         raise BadInput("Say what to search for: the query is empty.")
-    results = _with_store(open_with_warnings(workspace), index, lambda store: _found(store, query, by, top), reads=True)
+
+    async def found(store: DocumentIndex) -> Sequence[SimilarityResult[Chunk]]:
+        try:
+            request = TextSimilaritySearchRequest(query=query, top_k=top)
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+        if by == "pattern":
+            return await store.regex_search(query, top, Chunk)
+        if by is None:
+            return await find_chunks(store, request)
+        kinds = {"words": store.text_search, "meaning": store.vector_search, "both": store.hybrid_search}
+        return await kinds[by](request, Chunk)
+
+    results = _with_store(open_with_warnings(workspace), index, found, reads=True)
     records: list[Record] = []
     for each in results:
         chunk, score = each.match, each.score
@@ -218,24 +222,6 @@ def search(
     elif not results:
         say("Nothing was found.")
     return DONE if results else FAILED
-
-
-async def _found(store: DocumentIndex, query: str, by: By | None, top: int) -> Sequence[SimilarityResult[Chunk]]:
-    try:
-        request = TextSimilaritySearchRequest(query=query, top_k=top)
-    except ValueError as error:
-        raise BadInput(str(error)) from None
-    match by:
-        case None:
-            return await find_chunks(store, request)
-        case "words":
-            return await store.text_search(request, Chunk)
-        case "meaning":
-            return await store.vector_search(request, Chunk)
-        case "both":
-            return await store.hybrid_search(request, Chunk)
-        case "pattern":
-            return await store.regex_search(query, top, Chunk)
 
 
 def list_documents(*, format: Format = "text", index: Index = None, workspace: WorkspaceFolder = Path()) -> None:
@@ -369,10 +355,16 @@ def list_skills(*, format: Format = "text", workspace: WorkspaceFolder = Path())
     for place in (loaded.workspace.root / parent for parent in PROJECT_FOLDERS):
         for each in skills_in(place) if place.is_dir() else ():  # whether a reference names them or not
             found.append((each, "trusted" if trust.trusted(each.folder) else "not trusted", ""))
-    records: list[Record] = []
-    for each, state, name in found:
-        record = {"skill": each.name, "description": each.description, "state": state, "reference": name}
-        records.append({**record, "folder": str(each.folder)})
+    records = [
+        {
+            "skill": each.name,
+            "description": each.description,
+            "state": state,
+            "reference": name,
+            "folder": str(each.folder),
+        }
+        for each, state, name in found
+    ]
     show(records, format, none="There are no skills. Name some in references.yml, or put them in .agents/skills.")
 
 

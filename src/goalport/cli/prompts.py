@@ -74,25 +74,20 @@ class Prompts:
     async def one(self, label: str, options: Sequence[Option], default: str) -> str:
         """The text of one option; what was typed, if it is none of them."""
         options = [each for each in options if each.text]  # an empty line leaves it empty
-        _list(options)
-        shown = next((each.title for each in options if each.text == default), "")
-        typed = await self.line(label, shown, str)
-        return _chosen(typed, options)
+        return _chosen(await self._listed(label, options, [default]), options)
 
     async def several(
         self, label: str, options: Sequence[Option], default: Sequence[str], check: ListCheck
     ) -> list[str]:
         """The texts of any number of options."""
-        _list(options)
-        shown = ", ".join(each.title for each in options if each.text in default)
-        typed = await self.line(f"{label} (several, with commas between them)", shown, str)
+        typed = await self._listed(f"{label} (several, with commas between them)", options, default)
         parts = [each.strip(' []"') for each in typed.split(",")]
         return [_chosen(each, options) for each in parts if each]
 
-
-def _list(options: Sequence[Option]) -> None:
-    for number, each in enumerate(options, start=1):
-        say(f"  {number}. {each.title}")
+    async def _listed(self, label: str, options: Sequence[Option], default: Sequence[str]) -> str:
+        for number, each in enumerate(options, start=1):
+            say(f"  {number}. {each.title}")
+        return await self.line(label, ", ".join(each.title for each in options if each.text in default), str)
 
 
 def _chosen(typed: str, options: Sequence[Option]) -> str:

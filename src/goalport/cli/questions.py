@@ -29,6 +29,7 @@ _LOOK_SECONDS: Final = 1.0
 _ANSWER: Final = "answer"
 _KINDS: Final = {"integer": (int, "a whole number"), "number": (int | float, "a number"), "boolean": (bool, "y or n")}
 _YES_OR_NO: Final = {"y": True, "yes": True, "n": False, "no": False}
+_Y_OR_N: Final = "Type y or n."
 _NONE: Final = Option("", "(leave it empty)")
 _FORMATS: Final[Mapping[str, Callable[[str], object]]] = {
     "date": date.fromisoformat,
@@ -85,7 +86,9 @@ class _TerminalForm:
         problems: Sequence[str] = ()
         with self._prompts.session():
             while True:
-                wrong = {each.name: [line for line in problems if _is_about(line, each.name)] for each in self._fields}
+                # A problem, such as `stops[1].nights: required, but missing`, is one of a field or of a part of it.
+                places = {each.name: (f"{each.name}: ", f"{each.name}.", f"{each.name}[") for each in self._fields}
+                wrong = {name: [each for each in problems if each.startswith(of)] for name, of in places.items()}
                 if problems:
                     placed = [line for lines in wrong.values() for line in lines]
                     say(corrections([self._hidden(each) for each in problems if each not in placed], of="answer"))
@@ -110,15 +113,22 @@ class _TerminalForm:
 
     async def _ask(self, field: FormField) -> None:
         """Let a person give a field a value."""
-        prompts, label, kind = self._prompts, _label(field), field.schema.get("type")
+        prompts, schema, kind = self._prompts, field.schema, field.schema.get("type")
         typed = self._content.pop(field.name, None)
         before = typed if prompts.edits and typed is not None else field.default
+        notes = [schema.get("description"), *field.limits]
+        if kind == "boolean" and field.default is None:
+            notes.insert(1, "y or n")
+        if kind in {"array", "object"} and not field.choices:
+            notes.append("with commas between them" if _is_texts(schema) else "as JSON")
+        told = "; ".join(one_line(each) for each in notes if each)
+        label = f"{one_line(field.name)} ({told})" if told else one_line(field.name)
         options = [Option(each.text, one_line(each.title)) for each in field.choices]
         mistake = partial(self._mistake, field)
         value: object = None
         if self._flat is None and kind == "boolean":
             while value is None:
-                line = await prompts.line("y or n", "", _mistake_in_yes_or_no)
+                line = await prompts.line("y or n", "", lambda typed: "" if typed.lower() in _YES_OR_NO else _Y_OR_N)
                 value = _YES_OR_NO.get(line.lower())
         elif options and kind == "array":
             chosen = [str(each) for each in before] if isinstance(before, list) else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
@@ -130,9 +140,9 @@ class _TerminalForm:
             default = "" if before is None else str(before)
             value = await prompts.one(label, options if field.required or default else [_NONE, *options], default)
         else:
-            shown = "" if field.secret else _shown(before, field.schema)
-            line = await prompts.line(label, shown, lambda typed: mistake(_value(typed, field)), secret=field.secret)
-            value = _value(line, field)
+            shown = "" if field.secret else _shown(before, schema)
+            line = await prompts.line(label, shown, lambda typed: mistake(_value(typed, schema)), secret=field.secret)
+            value = _value(line, schema)
         if value not in (None, "", []) or before not in (None, ""):
             self._content[field.name] = value
 
@@ -157,27 +167,6 @@ class _TerminalForm:
         return ""
 
 
-def _mistake_in_yes_or_no(typed: str) -> str:
-    return "" if typed.lower() in _YES_OR_NO else "Type y or n."
-
-
-def _is_about(line: str, name: str) -> bool:
-    """Whether a problem, such as `stops[1].nights: required, but missing`, is one of a field or of a part of it."""
-    place = line.partition(": ")[0]
-    return place == name or place.startswith((f"{name}.", f"{name}["))
-
-
-def _label(field: FormField) -> str:
-    schema = field.schema
-    notes = [schema.get("description"), *field.limits]
-    if schema.get("type") == "boolean" and field.default is None:
-        notes.insert(1, "y or n")
-    if schema.get("type") in {"array", "object"} and not field.choices:
-        notes.append("with commas between them" if _is_texts(schema) else "as JSON")
-    told = "; ".join(one_line(each) for each in notes if each)
-    return f"{one_line(field.name)} ({told})" if told else one_line(field.name)
-
-
 def _is_texts(schema: Schema) -> bool:
     return bool(schema.get("type") == "array" and schema.get("items", {}).get("type") == "string")
 
@@ -193,16 +182,14 @@ def _shown(value: object, schema: Schema) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _value(typed: str, field: FormField) -> object:
+def _value(typed: str, schema: Schema) -> object:
     """The typed text as JSON, if the field takes no text; what cannot be read stays as it is, to be refused later."""
-    schema = field.schema
     if not typed or schema.get("type") == "string":
         return typed
     if schema.get("type") == "boolean" and typed.lower() in _YES_OR_NO:
         return _YES_OR_NO[typed.lower()]
     if _is_texts(schema) and not typed.startswith("["):
         return [each.strip() for each in typed.split(",") if each.strip()]
-    try:
+    with suppress(ValueError):
         return json.loads(typed)
-    except ValueError:
-        return typed
+    return typed

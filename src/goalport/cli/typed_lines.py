@@ -16,7 +16,7 @@ from prompt_toolkit.application import Application, create_app_session
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.history import FileHistory, History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout
 from prompt_toolkit.output import create_output
@@ -37,10 +37,9 @@ class ArrowKeyPrompts(Prompts):
     edits = True
 
     def session(self) -> AbstractContextManager[object]:
-        return on_standard_error()
+        return _on_standard_error()
 
     async def line(self, label: str, default: str, check: Check, *, secret: bool = False) -> str:
-
         session: PromptSession[str] = PromptSession(
             validator=_Checked(check),
             validate_while_typing=False,
@@ -52,7 +51,6 @@ class ArrowKeyPrompts(Prompts):
         return (await session.prompt_async(f"{label}: ", default=default)).strip()
 
     async def one(self, label: str, options: Sequence[Option], default: str) -> str:
-
         asked: ChoiceInput[str] = ChoiceInput(
             message=f"{label}: (arrow keys, then Enter)",
             options=[(each.text, each.title) for each in options],
@@ -65,7 +63,6 @@ class ArrowKeyPrompts(Prompts):
     async def several(
         self, label: str, options: Sequence[Option], default: Sequence[str], check: ListCheck
     ) -> list[str]:
-
         chosen = CheckboxList([(each.text, each.title) for each in options], default_values=[*default])
         chosen.show_scrollbar = False
         mistake = Label("", style="class:validation-toolbar", dont_extend_height=True)
@@ -112,7 +109,7 @@ def _leaving() -> KeyBindings:
 
 
 @contextmanager
-def on_standard_error() -> Generator[None]:
+def _on_standard_error() -> Generator[None]:
     """Draw on standard error."""
     output = create_output(sys.stderr)
     if isinstance(output, Vt100_Output):
@@ -136,10 +133,17 @@ class TypedLines:
     """
 
     def __init__(self, file: Path | None, offers: Offers, meant: Meant | None = None, **options: Any) -> None:
-        self._history = _History(_place_of(file), meant)
-        self._completer = _OfferedWords(offers)
-        self._options = options
-        self._session: PromptSession[str] | None = None
+        self._history = _History(file, meant)
+        with _on_standard_error():
+            self._session: PromptSession[str] = PromptSession(
+                history=self._history,
+                completer=_OfferedWords(offers),
+                complete_while_typing=False,
+                enable_history_search=True,
+                interrupt_exception=Interrupted,
+                eof_exception=Unanswered,
+                **options,
+            )
 
     @property
     def lines(self) -> Sequence[str]:
@@ -148,16 +152,7 @@ class TypedLines:
 
     async def next(self, prompt: str, default: str = "") -> str:
         """What is typed next; `default` is there to be edited. Raises `Interrupted` and `Unanswered`."""
-        with on_standard_error():
-            self._session = self._session or PromptSession(
-                history=self._history,
-                completer=self._completer,
-                complete_while_typing=False,
-                enable_history_search=True,
-                interrupt_exception=Interrupted,
-                eof_exception=Unanswered,
-                **self._options,
-            )
+        with _on_standard_error():
             return await self._session.prompt_async(prompt, default=default)
 
 
@@ -177,31 +172,26 @@ class _OfferedWords(Completer):
                 yield Completion(each, start_position=-len(begun))
 
 
-def _place_of(file: Path | None) -> History:
-    """Where lines are kept: a file that only their author can read. One that cannot be used is told."""
-    if file is None:
-        return InMemoryHistory()
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(file, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600))
-    except OSError as error:
-        say(f"warning: the history is not kept: {file}: {error.strerror}.")
-        return InMemoryHistory()
-    return FileHistory(file)
-
-
 class _History(History):
     """The lines of earlier programs and of this one; those of another program that runs are for later ones.
 
     Kept is the line that was meant; a line that is repeated is kept once. Secrets are left out, and so is a line that
-    begins with a space.
+    begins with a space. Only their author can read the file.
     """
 
-    def __init__(self, place: History, meant: Meant | None) -> None:
+    def __init__(self, file: Path | None, meant: Meant | None) -> None:
         super().__init__()
-        self._place = place
+        self._file: FileHistory | None = None
         self._meant = meant
-        self.lines = [*place.load_history_strings()][::-1]
+        self.lines: list[str] = []
+        if file is not None:
+            try:
+                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                os.close(os.open(file, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600))
+                self._file = FileHistory(file)
+                self.lines += [*self._file.load_history_strings()][::-1]
+            except OSError as error:
+                say(f"warning: the history is not kept: {file}: {error.strerror}.")
 
     def load_history_strings(self) -> Iterable[str]:
         yield from reversed(self.lines)
@@ -216,8 +206,9 @@ class _History(History):
                 super().append_string(line)
 
     def store_string(self, string: str) -> None:
-        with suppress(OSError):  # a disk that is full since: the program goes on
-            self._place.store_string(string)
+        if self._file is not None:
+            with suppress(OSError):  # a disk that is full since: the program goes on
+                self._file.store_string(string)
 
 
 def of_several_lines() -> dict[str, Any]:

@@ -44,17 +44,18 @@ _DIM: Final = "\x1b[2m{}\x1b[0m"
 
 
 class View:
-    """Prints the steps of a process to standard error, a line for each, and what models are asked and reply."""
+    """Prints the steps of a process to standard error, a line for each, and what models are asked and reply.
+
+    A run goes on in the context `shown()`, and a person is asked something in the context `aside()`.
+    """
 
     def __init__(self, *, steps: bool = True, prompts: bool = False, replies: bool = False) -> None:
         self._steps, self._prompts, self._replies = steps, prompts, replies
 
     def shown(self) -> AbstractContextManager[object]:
-        """The context in which the run goes on."""
         return nullcontext()
 
     def aside(self) -> AbstractContextManager[object]:
-        """The context in which a person is asked something."""
         return nullcontext()
 
     def say(self, text: str, /) -> None:
@@ -67,11 +68,16 @@ class View:
             say(line)
         match event:
             case ModelCalled(model=model, prompt=text) if self._prompts:
-                title = f"prompt for {model}"
+                self._show_text(f"prompt of {event.interaction} for {model}", text)
             case ModelReplied(model=model) if self._replies:
-                title, text = f"reply of {model}", _reply_text(event)
+                # What the model said, why it said nothing, or the tools that it called.
+                self._show_text(
+                    f"reply of {model}", event.error or event.reply or f"calls {', '.join(event.tool_calls)}"
+                )
             case _:
-                return
+                pass
+
+    def _show_text(self, title: str, text: str) -> None:
         say("\n".join([f"    {title}:", *(f"      {line}" for line in text.splitlines())]))
 
 
@@ -80,11 +86,6 @@ def view_here(*, prompts: bool, replies: bool, quiet: bool) -> View:
     if quiet or not has_cursor(sys.stderr):
         return View(steps=not quiet, prompts=prompts, replies=replies)
     return LiveView(prompts=prompts, replies=replies)
-
-
-def _reply_text(event: ModelReplied) -> str:
-    """What a model said, the tools that it called, or why it said nothing."""
-    return event.error or event.reply or f"calls {', '.join(event.tool_calls)}"
 
 
 def step_line(event: Event) -> str:
@@ -194,7 +195,7 @@ class LiveView(View):
     """Draws a run while it goes on."""
 
     def __init__(self, *, prompts: bool = False, replies: bool = False) -> None:
-        super().__init__(prompts=prompts, replies=replies)
+        super().__init__(steps=False, prompts=prompts, replies=replies)
         self._console = Console(file=sys.stderr, no_color=not takes_colours(sys.stderr))
         self._live: Live | None = None
         self._spinner = Spinner("dots")
@@ -239,7 +240,8 @@ class LiveView(View):
         """Write a line above the view."""
         self._console.print(Text(visible(text)), soft_wrap=True)
 
-    def on_event(self, event: Event, /) -> None:  # noqa: C901 - a line or two for each kind
+    def on_event(self, event: Event, /) -> None:
+        super().on_event(event)
         match event:
             case ProcessCreated(agent=agent):
                 self._title = self._title if self._actions else agent
@@ -254,29 +256,22 @@ class LiveView(View):
                 if (step := next(running, None)) is not None:
                     step.status = status
                     step.ended = f"{seconds:.1f} s{f': {one_line(error)}' if error else ''}"
-            case ActionRetried(action=action, delay_seconds=delay, error=error):
-                self._note(action, f"again in {delay:g} s: {one_line(error)}")
-            case ModelCalled(action=action, model=model, interaction=interaction, prompt=prompt):
-                self._note(action, f"asks {model}")
-                if self._prompts:
-                    self._panel(f"prompt of {interaction} for {model}", prompt)
             case ModelReplied(input_tokens=read, output_tokens=written, cost=cost):
                 self._read += read
                 self._written += written
                 self._cost += cost
-                if self._replies:
-                    self._panel(f"reply of {event.model}", _reply_text(event))
-            case ToolCalled(tool=tool, action=action):
-                self._note(action, f"calls {tool}")
+            case ModelCalled(action=action, model=model):
+                self._note(action, f"asks {model}")
             case ProgressUpdated(message=message):
                 self._note("", one_line(message))
                 self.say(message)
             case QuestionAsked(action=action):
                 self._note(action, "asks you")
             case _:
-                pass
+                if doing := step_line(event).strip():
+                    self._note(getattr(event, "action", ""), one_line(doing))
 
-    def _panel(self, title: str, text: str) -> None:
+    def _show_text(self, title: str, text: str) -> None:
         self._console.print(Panel(Text(visible(text).strip()), title=Text(one_line(title)), title_align="left"))
 
     def _note(self, action: str, doing: str) -> None:
