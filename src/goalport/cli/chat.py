@@ -32,7 +32,7 @@ from goalport.cli.views import ChatView
 from goalport.cli.workspace import kept_in_memory
 from goalport.runtime.chat import Conversations
 from goalport.runtime.platform.workspace_parts import choosing_chatbot
-from goalport.workspace.settings import load_settings
+from goalport.workspace.settings import Settings, load_settings
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 Chats = ChatsHere | ChatsServed
@@ -120,17 +120,7 @@ def chat(
     with runner_here() as runner:
         stack = AsyncExitStack()
         try:
-            if server:
-                client = runner.run(stack.enter_async_context(ServerClient(server)))
-                chats: Chats = runner.run(ChatsServed.at(client, f" --server {hide(server)}"))
-            else:  # where nothing is stored, a shell lends what it has
-                kept = kept_in_memory(workspace)
-                loaded = kept or runner.run(stack.enter_async_context(driven(settings, drive=True)))
-                platform = loaded.platform
-                if not platform.chatbots and any(each.goals for each in platform.agents):
-                    open_mode = settings.front_tool == "open"
-                    platform.deploy(choosing_chatbot(_ALL, platform.autonomy, open_mode=open_mode, published=False))
-                chats = ChatsHere(loaded, "" if workspace == Path() else f" --workspace {workspace}")
+            chats = runner.run(_chats(server, settings, workspace, stack))
             dialogue = _dialogue(chats, runner, chatbot, conversation, continued=continued, new=new)
             file = settings.data_dir / "chat_history" if server is None or settings.data_dir.exists() else None
             next_message = _messages(given, runner, file, chats)
@@ -139,6 +129,19 @@ def chat(
             return _Chat(chats, dialogue, runner, view, attended=attended, structured=structured).run(next_message)
         finally:
             runner.run(stack.aclose())
+
+
+async def _chats(server: str | None, settings: Settings, workspace: Path, stack: AsyncExitStack) -> Chats:
+    """The chatbots of a server, or of a workspace; where nothing is stored, a shell lends those that it has."""
+    if server:
+        client = await stack.enter_async_context(ServerClient(server))
+        return await ChatsServed.at(client, f" --server {hide(server)}")
+    loaded = kept_in_memory(workspace) or await stack.enter_async_context(driven(settings, drive=True))
+    platform = loaded.platform
+    if not platform.chatbots and any(each.goals for each in platform.agents):
+        open_mode = settings.front_tool == "open"
+        platform.deploy(choosing_chatbot(_ALL, platform.autonomy, open_mode=open_mode, published=False))
+    return ChatsHere(loaded, "" if workspace == Path() else f" --workspace {workspace}")
 
 
 def _dialogue(

@@ -167,7 +167,8 @@ def _of_stored(folder: Path, work: Callable[[Conversations], Awaitable[T]], *, e
     `ends_processes`: the work ends what runs behind conversations, which takes a platform.
     """
 
-    async def keep_process(process_id: str, reason: str) -> None: ...
+    async def keep_process(process_id: str, reason: str) -> None:
+        """Conversations are deleted where there is a platform, which ends their processes."""
 
     async def worked() -> T:
         if (kept := kept_in_memory(folder)) is not None:

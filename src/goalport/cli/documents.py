@@ -105,11 +105,9 @@ def ingest(
     follows = [each for each in places if not is_page(each) or policy.seconds] if watch else None
 
     async def ingested(store: DocumentIndex) -> None:
-        fetcher = WebFetcher(allow=allow)
-        patterns = include or chosen.include
-        async with DocumentIngestion(
-            store, chunker=chunker, refresh=policy, fetcher=fetcher, include=patterns
-        ) as ingestion:
+        fetcher, patterns = WebFetcher(allow=allow), include or chosen.include
+        ingesting = DocumentIngestion(store, chunker=chunker, refresh=policy, fetcher=fetcher, include=patterns)
+        async with ingesting as ingestion:
             with shown.summary():
                 await ingestion.ingest(*places, listener=shown)
             while follows is not None:

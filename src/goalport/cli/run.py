@@ -20,7 +20,7 @@ from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.questions import answer_of
 from goalport.cli.terminal import say, show_json, show_result
 from goalport.cli.views import View, view_here
-from goalport.cli.workspace import KEPT, failure_of, goal_named, loop_of, open_with_warnings
+from goalport.cli.workspace import KEPT, LoadedWorkspace, failure_of, goal_named, loop_of, open_with_warnings
 from goalport.runtime.autonomy import Achieved, Choice, start_objects
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import (
@@ -88,26 +88,11 @@ def run(
     loaded = open_with_warnings(workspace, model, needs_agents=True)
     view = view_here(prompts=prompts, replies=replies, quiet=quiet)
     running = _wanted(loaded.platform, view, text, goal, given, open_mode=open_mode)
-    kept, stays = KEPT.get(), KEPT.get() is not None
-    with loop_of(loaded) as runner:
-        try:
-            with view.shown():
-                outcome = runner.run(running.finish(planner))
-        except NothingChosen as error:
-            say(f"error: {error}")
-            return UNFIT
-        except Interrupted:
-            stays = False
-            say("Stopped. The process ended with its question open, because it ran here.")
-            raise KeyboardInterrupt from None
-        except Unanswered:
-            outcome = Killed("The question was left without an answer.")
-            if kept is not None and running.process is not None:
-                outcome = runner.run(running.process.wait())
-        finally:
-            runner.run(running.close(unless_waiting=stays))
-            if kept is not None:
-                kept.last = running.process
+    try:
+        outcome = _finished(loaded, running, planner)
+    except NothingChosen as error:
+        say(f"error: {error}")
+        return UNFIT
     process = running.process
     if isinstance(outcome, Completed) and process is not None:
         show_result(running.wire(process.goal, outcome.value), structured=structured)
@@ -119,8 +104,29 @@ def run(
             raise GoalportError(reason) from error
     say(f"error: {reason}")
     if isinstance(outcome, Waiting) and process is not None:
-        say(_NOBODY if kept is None else _STAYS.format(process.id))
+        say(_NOBODY if KEPT.get() is None else _STAYS.format(process.id))
     return MISUSED if isinstance(outcome, Failed) and outcome.caller_mistake else FAILED
+
+
+def _finished(loaded: LoadedWorkspace, running: "GoalRun", planner: PlannerType | None) -> Outcome:
+    """Run to the end; what still runs then is ended, but in a shell a process that waits stays."""
+    kept, stays = KEPT.get(), True
+    with loop_of(loaded) as runner:
+        try:
+            with running.view.shown():
+                return runner.run(running.finish(planner))
+        except Interrupted:
+            stays = False
+            say("Stopped. The process ended with its question open, because it ran here.")
+            raise KeyboardInterrupt from None
+        except Unanswered:
+            if kept is None or running.process is None:
+                return Killed("The question was left without an answer.")
+            return runner.run(running.process.wait())
+        finally:
+            runner.run(running.close(unless_waiting=kept is not None and stays))
+            if kept is not None:
+                kept.last = running.process
 
 
 def _wanted(
