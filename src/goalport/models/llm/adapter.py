@@ -1,18 +1,16 @@
 """A pydantic-ai model or embedding model as one of ours: one request, one attempt, one reply.
 
 The way in which a model is made to give an object is chosen here, by what is known of the model (`OutputMode`). So is
-the price of a reply: what the settings say, else pydantic-ai's price data. Those are asked once for each model and day,
-because asking them takes longer than everything else that is done with a reply. The HTTP client is made here too; what
+the price of a reply: what the settings say, else pydantic-ai's price data. The HTTP client is made here too; what
 differs between APIs is in `dialects`. Importing this module takes seconds.
 Above: `provider_models` makes failed requests again; below: `conversions` translates the records.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, replace
-from decimal import Decimal
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing, suppress
+from dataclasses import replace
 from importlib import import_module
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 import httpx2
@@ -22,7 +20,6 @@ from pydantic_ai.embeddings.base import EmbeddingModel
 from pydantic_ai.embeddings.result import EmbeddingResult
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model, StreamedResponse, create_async_httpx2_client
-from pydantic_ai.usage import RequestUsage
 
 from goalport.base.errors import ModelRefused
 from goalport.base.observe.spans import send_trace
@@ -53,11 +50,9 @@ from goalport.models.llm.model import (
 )
 from goalport.models.llm.provider_errors import SchemaRefused, check_responses, provider_errors
 
-_MILLION: Final = 1_000_000
-_PRICED_BY_RATES: Final = frozenset({"input_tokens", "output_tokens", "cache_read_tokens", "details"})
-"""What a reply may have used of which each token costs the same: not audio, thoughts, writing to a cache."""
-_MOST_CACHED: Final = 100
 T = TypeVar("T")
+Close = Callable[[], Awaitable[None]]
+"""Closes the connections."""
 _CHARACTERS_PER_TOKEN = 4
 """The estimate for a stream that ended before the provider said how many tokens there were."""
 _TEXTS_PER_REQUEST = 1_000
@@ -69,66 +64,27 @@ _KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 _PRICE_DATA = ("genai_prices.data", "genai_prices.data_units", "genai_prices.validation", "genai_prices.decompose")
 
 
-@dataclass(frozen=True, slots=True)
-class _Rates:
-    """US dollars per million tokens, where each token of a kind costs the same."""
-
-    input: float
-    cache_read: float
-    output: float
-
-    def of(self, usage: RequestUsage) -> float:
-        fresh = usage.input_tokens - usage.cache_read_tokens
-        cost = fresh * self.input + usage.cache_read_tokens * self.cache_read + usage.output_tokens * self.output
-        return cost / _MILLION
-
-
 class Pricing:
     """Prices the replies of one model; `model` is the name that the provider gives it, which not every reply tells."""
 
     def __init__(self, model: str, configured: Prices | None = None) -> None:
-        self._model = model
-        self._configured = None if configured is None else _Rates(configured.input, configured.input, configured.output)
-        self._cached: dict[object, _Rates | None] = {}
+        self._model, self._configured = model, configured
 
-    def cost(self, given: ModelResponse | EmbeddingResult) -> float:
-        """The cost in US dollars; 0 when the price is not known."""
+    def usage(self, given: ModelResponse | EmbeddingResult) -> TokenUsage:
+        """What was used, with its cost in US dollars: 0 when the price is not known."""
+        used = given.usage
+        usage = TokenUsage(
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            cache_read_tokens=used.cache_read_tokens,
+        )
         if self._configured is not None:
-            return self._configured.of(given.usage)
-        used = {name for name, count in vars(given.usage).items() if count}
+            return replace(usage, cost=self._configured.of(usage))
         # A reply may bear the name of a deployment or an alias that the data do not know; then the asked name counts.
         for name in dict.fromkeys((given.model_name or self._model, self._model)):
-            named = replace(given, model_name=name)
-            try:
-                rates = self._rates(named) if isinstance(named, ModelResponse) and used <= _PRICED_BY_RATES else None
-                return float(named.cost().total_price) if rates is None else rates.of(named.usage)
-            except (LookupError, ValueError):
-                continue
-        return 0.0
-
-    def _rates(self, response: ModelResponse) -> _Rates | None:
-        """The rates for replies like this one; None when the price depends on more than the number of tokens."""
-        details = response.provider_details or {}
-        tier = frozenset((key, each) for key, each in details.items() if isinstance(each, str))
-        like = (response.model_name, response.provider_url, response.timestamp.date(), tier)
-        if like in self._cached:
-            return self._cached[like]
-        if len(self._cached) >= _MOST_CACHED:
-            self._cached.clear()
-        self._cached[like] = None
-        prices = vars(response.cost().model_price).values()
-        if all(isinstance(each, Decimal) for each in prices if each is not None):
-            nothing, fresh, cached, written = (
-                float(replace(response, usage=usage).cost().total_price)
-                for usage in (
-                    RequestUsage(),
-                    RequestUsage(input_tokens=_MILLION),
-                    RequestUsage(input_tokens=_MILLION, cache_read_tokens=_MILLION),
-                    RequestUsage(output_tokens=_MILLION),
-                )
-            )
-            self._cached[like] = None if nothing else _Rates(fresh, cached, written)
-        return self._cached[like]
+            with suppress(LookupError, ValueError):
+                return replace(usage, cost=float(replace(given, model_name=name).cost().total_price))
+        return usage
 
 
 def _client(endpoint: Endpoint) -> httpx2.AsyncClient:
@@ -187,33 +143,31 @@ class PydanticAiModel:
 
     def __init__(self, card: ModelCard, client: ClientPerLoop[Model]) -> None:
         self.card, self._client = card, client
-        self.aclose = client.aclose
         self._endpoint, self._name = client.endpoint, client.model
         self._pricing = Pricing(client.model, card.prices)
         self._refused: set[str] = set()
         """The names of the objects whose schemas the provider refused to enforce."""
 
     async def reply(self, call: ModelCall, /) -> ModelReply:
-        model, modes = self._ready(call)
-        for mode in modes:
-            try:
-                with provider_errors(self._endpoint, self._name), anyio.fail_after(self._seconds(call)):
-                    response = await model_request(model, **self._wire(model, call, mode))
-                return self._reply(response, call, mode)
-            except SchemaRefused:
-                if call.output is None or mode == modes[-1]:
-                    raise
-                self._refused.add(call.output.name)
-        raise AssertionError("the last mode gives a reply or raises")
+        async with aclosing(self._ask(call, by_piece=False)) as replies:
+            return [each async for each in replies if isinstance(each, ModelReply)][-1]
 
-    async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
+    def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
         """The time-out applies to the wait for each piece."""
+        return self._ask(call, by_piece=True)
+
+    async def _ask(self, call: ModelCall, *, by_piece: bool) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
         model, modes = self._ready(call)
         for mode in modes:
             try:
-                async with aclosing(self._stream(model, call, mode)) as pieces:
-                    async for piece in pieces:
-                        yield piece
+                if by_piece:
+                    async with aclosing(self._stream(model, call, mode)) as pieces:
+                        async for piece in pieces:
+                            yield piece
+                else:
+                    with provider_errors(self._endpoint, self._name), anyio.fail_after(self._seconds(call)):
+                        response = await model_request(model, **self._wire(model, call, mode))
+                    yield self._reply(response, call, mode)
                 return
             except SchemaRefused:
                 if call.output is None or mode == modes[-1]:
@@ -289,7 +243,7 @@ class PydanticAiModel:
             input_tokens=used.input_tokens or asked // _CHARACTERS_PER_TOKEN,
             output_tokens=max(used.output_tokens, written // _CHARACTERS_PER_TOKEN),
         )
-        call.on_partial_usage(_usage(replace(response, usage=used), self._pricing))
+        call.on_partial_usage(self._pricing.usage(replace(response, usage=used)))
 
     def _seconds(self, call: ModelCall) -> float:
         return call.options.timeout or self._endpoint.settings.timeout or call.timeout
@@ -304,18 +258,8 @@ class PydanticAiModel:
             finish = "stop"
         elif message.calls and finish in {"stop", "unknown"}:
             finish = "tool_call"
-        named, usage = response.model_name or self._name, _usage(response, self._pricing)
+        named, usage = response.model_name or self._name, self._pricing.usage(response)
         return ModelReply(message=message, output=output, usage=usage, model=named, finish=finish)
-
-
-def _usage(given: ModelResponse | EmbeddingResult, pricing: Pricing) -> TokenUsage:
-    used = given.usage
-    return TokenUsage(
-        input_tokens=used.input_tokens,
-        output_tokens=used.output_tokens,
-        cache_read_tokens=used.cache_read_tokens,
-        cost=pricing.cost(given),
-    )
 
 
 class PydanticAiEmbeddings:
@@ -323,7 +267,6 @@ class PydanticAiEmbeddings:
 
     def __init__(self, name: str, client: ClientPerLoop[EmbeddingModel], prices: Prices | None) -> None:
         self.name, self._client = name, client
-        self.aclose = client.aclose
         self._pricing = Pricing(client.model, prices)
         self.dimensions: int | None = None
 
@@ -336,24 +279,26 @@ class PydanticAiEmbeddings:
                 result = await self._client.made().embed(list(some), input_type="document")
             check_vector_count(self.name, some, result.embeddings)
             vectors += map(list, result.embeddings)
-            vectors.usage += _usage(result, self._pricing)
+            vectors.usage += self._pricing.usage(result)
         if vectors:
             self.dimensions = len(vectors[0])
         return vectors
 
 
-def language_model(card: ModelCard, model: str, endpoint: Endpoint) -> PydanticAiModel:
+def language_model(card: ModelCard, model: str, endpoint: Endpoint) -> tuple[PydanticAiModel, Close]:
     """A model at an endpoint; `model` is the name that the provider gives it."""
     _import_all(endpoint.dialect)
-    return PydanticAiModel(card, ClientPerLoop(endpoint, model, endpoint.dialect.model))
+    client = ClientPerLoop(endpoint, model, endpoint.dialect.model)
+    return PydanticAiModel(card, client), client.aclose
 
 
-def embedding_service(card: ModelCard, name: str, model: str, endpoint: Endpoint) -> PydanticAiEmbeddings:
+def embedding_service(card: ModelCard, name: str, model: str, endpoint: Endpoint) -> tuple[PydanticAiEmbeddings, Close]:
     """An embedding service at an endpoint."""
     make = endpoint.dialect.embeddings
     assert make is not None, "the catalogue refuses providers without embedding models"
     _import_all(endpoint.dialect)
-    return PydanticAiEmbeddings(name, ClientPerLoop(endpoint, model, make), card.prices)
+    client = ClientPerLoop(endpoint, model, make)
+    return PydanticAiEmbeddings(name, client, card.prices), client.aclose
 
 
 def _import_all(dialect: Dialect) -> None:

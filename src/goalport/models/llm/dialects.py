@@ -126,21 +126,18 @@ def _without_environment(sdk: SDK) -> SDK:
     return sdk
 
 
-def _openai_client(endpoint: Endpoint, client: "httpx2.AsyncClient") -> "AsyncOpenAI":
-    from openai import AsyncOpenAI
-
-    sdk = AsyncOpenAI(api_key=endpoint.key, base_url=endpoint.base_url, http_client=client, max_retries=0)
-    return sdk if endpoint.provider in _OPENAIS_OWN and not endpoint.own else _without_environment(sdk)
-
-
 _COMPATIBLE = "openai_compatible.OpenAICompatibleProvider"
 
 
 def _openai_provider(name: str, endpoint: Endpoint, client: "httpx2.AsyncClient") -> Any:
     """A provider of pydantic-ai that takes a client of OpenAI's library; `name` is that of its class."""
+    from openai import AsyncOpenAI
+
+    sdk = AsyncOpenAI(api_key=endpoint.key, base_url=endpoint.base_url, http_client=client, max_retries=0)
+    if endpoint.provider not in _OPENAIS_OWN or endpoint.own:
+        _without_environment(sdk)
     provider = getattr(import_module(f"pydantic_ai.providers.{name.partition('.')[0]}"), name.partition(".")[2])
-    named = (endpoint.provider,) if name == _COMPATIBLE else ()
-    return provider(*named, openai_client=_openai_client(endpoint, client))
+    return provider(*([endpoint.provider] if name == _COMPATIBLE else []), openai_client=sdk)
 
 
 def _openai_or_compatible(endpoint: Endpoint, client: "httpx2.AsyncClient") -> Any:

@@ -11,7 +11,6 @@ import re
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
 from socket import gaierror
 from typing import Any, cast
 
@@ -111,26 +110,11 @@ def provider_errors(endpoint: Endpoint, model: str) -> Generator[None]:
         # The first of a group made the others fail, and a library may have wrapped the error of `check_responses`.
         first = next(each for each in leaves(error) if isinstance(each, Exception))
         cause = next((each for each in causes(first, implicit=True) if isinstance(each, _ErrorWithGoodStatus)), first)
-        raise _translate(cause, _FailedModel(endpoint, model)) from error
-
-
-@dataclass(frozen=True, slots=True)
-class _FailedModel:
-    """The model that failed, in the words of errors."""
-
-    endpoint: Endpoint
-    model: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.endpoint.provider}:{self.model}"
-
-    def message(self, error: Exception) -> str:
-        """What the provider's answer says: a sentence of limited length, without the key."""
-        text = _message(getattr(error, "body", None)) or getattr(error, "message", "") or str(error)
-        secret = self.endpoint.api_key.get_secret_value() if self.endpoint.api_key else ""
-        text = excerpt(hide(text.replace(secret, "***") if secret else text).strip(), _EXCERPT)
-        return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+        said = _message(getattr(cause, "body", None)) or getattr(cause, "message", "") or str(cause)
+        secret = endpoint.api_key.get_secret_value() if endpoint.api_key else ""
+        said = excerpt(hide(said.replace(secret, "***") if secret else said).strip(), _EXCERPT)
+        said = said if said.endswith((".", "!", "?", "…")) else f"{said}."
+        raise _translate(cause, endpoint, model, said) from error
 
 
 def _message(body: object) -> str:
@@ -150,45 +134,49 @@ def _message(body: object) -> str:
             return json.dumps(body, default=str)
 
 
-def _translate(error: Exception, source: _FailedModel) -> ModelError:
+def _translate(error: Exception, endpoint: Endpoint, model: str, said: str) -> ModelError:
+    name = f"{endpoint.provider}:{model}"
     match error:
         case _ErrorWithGoodStatus():
             kind = TransientFailure if error.is_transient else ModelUnavailable
-            return kind(f"{source.name} answered with an error: {source.message(error)}")
-        case failures.ModelAPIError():
-            return _translate_api_error(error, source)
+            return kind(f"{name} answered with an error: {said}")
+        case failures.ModelAPIError() if translated := _translate_api_error(error, endpoint, model, said):
+            return translated
         case TimeoutError():
-            return TransientFailure(f"{source.name} gave no answer in time.")
+            return TransientFailure(f"{name} gave no answer in time.")
         case failures.ContentFilterError():
-            return ModelRefused(f"{source.name} refused: {source.message(error)}")
+            return ModelRefused(f"{name} refused: {said}")
         case failures.UserError():
-            return ModelRefused(f"{source.name} cannot be asked that: {source.message(error)}")
+            return ModelRefused(f"{name} cannot be asked that: {said}")
         case UnicodeEncodeError():
-            return ModelRefused(
-                f"{source.name} cannot be asked that: the prompt has half of a surrogate pair, no text."
-            )
+            return ModelRefused(f"{name} cannot be asked that: the prompt has half of a surrogate pair, no text.")
         case _ if "Credentials" in type(error).__name__:
-            return ModelNotReady(f"{source.endpoint.provider} found no credentials: {source.message(error)}")
-        case _:
-            return _unreadable(error, source)
+            return ModelNotReady(f"{endpoint.provider} found no credentials: {said}")
+        case _:  # an answer that is not of the provider's API, as a proxy or a wrong address gives
+            if isinstance(error, AttributeError) and "token" in str(error.name):
+                said = "it does not say how many tokens were used (`usage`)."
+            return ModelUnavailable(
+                f"{name} answered in a form that cannot be read ({type(error).__name__}): {said} "
+                f"Check that {endpoint.address or 'its address'} is the API of {endpoint.provider}."
+            )
 
 
-def _translate_api_error(error: failures.ModelAPIError, source: _FailedModel) -> ModelError:
-    name, provider, address = source.name, source.endpoint.provider, source.endpoint.address
+def _translate_api_error(error: failures.ModelAPIError, endpoint: Endpoint, model: str, said: str) -> ModelError | None:
+    """The error for what the provider answered, or for no answer; None: the answer cannot be read."""
+    name, provider, address = f"{endpoint.provider}:{model}", endpoint.provider, endpoint.address
     code = error.status_code if isinstance(error, failures.ModelHTTPError) else None
     status = "" if code is None else f" ({code})"
     match error:
         case failures.ModelAuthenticationError():
             known = PROVIDERS.get(provider) or KnownProvider(name=provider)
-            where = "api_key of the model in [[models.custom]]" if source.endpoint.own else known.key_setting
+            where = "api_key of the model in [[models.custom]]" if endpoint.own else known.key_setting
             return ModelRefused(f"{provider} does not accept the key{status}. Check {where}.")
         case failures.ModelQuotaExceededError():
             return ModelRefused(f"The account at {provider} has no credit left{status}: top it up.")
         case failures.ModelNotFoundError():
             near = getattr(error, "suggested_model_id", None)
             return ModelRefused(
-                f"{provider} knows no model {source.model!r}{status}: {source.message(error)}"
-                f"{f' {did_you_mean([near])}' if near else ''} "
+                f"{provider} knows no model {model!r}{status}: {said}{f' {did_you_mean([near])}' if near else ''} "
                 f"Check the name, and the address {address or 'of the provider'}."
             )
         case failures.ModelContextWindowExceededError():
@@ -196,36 +184,32 @@ def _translate_api_error(error: failures.ModelAPIError, source: _FailedModel) ->
         case failures.ModelRateLimitError():
             return TransientFailure(f"{name} has reached a rate limit{status}.", error.retry_after)
         case failures.ModelServerError() | failures.ModelUnavailableError():
-            return TransientFailure(f"{name} failed{status}: {source.message(error)}", error.retry_after)
+            return TransientFailure(f"{name} failed{status}: {said}", error.retry_after)
         case failures.ModelTimeoutError() | failures.ModelRequestTimeout() if getattr(error, "phase", "") != "connect":
             return TransientFailure(f"{name} gave no answer in time.", error.retry_after)
         case failures.ModelConnectionError(phase="read"):
-            told = f"{name} broke off in its answer at {address or provider}: {_first_cause(error)}."
-            return TransientFailure(told, error.retry_after)
+            reason = f"{name} broke off in its answer at {address or provider}: {_first_cause(error)}."
+            return TransientFailure(reason, error.retry_after)
         case failures.ModelConnectionError():
-            return TransientFailure(
-                f"{name} cannot be reached at {address or provider}: {_first_cause(error)}. "
-                "Check the address, and that it runs.",
-                unreachable=error.phase == "connect",
-            )
+            reason = f"{name} cannot be reached at {address or provider}: {_first_cause(error)}."
+            unreachable = error.phase == "connect"
+            return TransientFailure(f"{reason} Check the address, and that it runs.", unreachable=unreachable)
+        case failures.ModelHTTPError() if code in _TRANSIENT_STATUS:
+            return TransientFailure(f"{name} failed{status}: {said}", error.retry_after)
         case failures.ModelHTTPError() | failures.ModelRequestRejectedError():
-            return _rejected(error, source, code)
-        case _ if any(isinstance(each, ValueError) for each in causes(error, implicit=True)):
-            return _unreadable(error, source)
+            return _refused(name, status, said)
         case _:
-            return ModelUnavailable(f"{name} answered with an error: {source.message(error)}")
+            unreadable = any(isinstance(each, ValueError) for each in causes(error, implicit=True))
+            return None if unreadable else ModelUnavailable(f"{name} answered with an error: {said}")
 
 
-def _rejected(error: failures.ModelAPIError, source: _FailedModel, code: int | None) -> ModelError:
-    status, message = "" if code is None else f" ({code})", source.message(error)
-    if code in _TRANSIENT_STATUS:
-        return TransientFailure(f"{source.name} failed{status}: {message}", error.retry_after)
-    if any(word in message.lower() for word in ("schema", "response_format", "output_format", "output_config")):
+def _refused(name: str, status: str, said: str) -> ModelRefused:
+    if any(word in said.lower() for word in ("schema", "response_format", "output_format", "output_config")):
         return SchemaRefused(
-            f"{source.name} does not take the schema of the type{status}: {message} "
+            f"{name} does not take the schema of the type{status}: {said} "
             "Use a simpler type (no unions, no recursion, no free-form dict), or another model."
         )
-    return ModelRefused(f"{source.name} refused the request{status}: {message}")
+    return ModelRefused(f"{name} refused the request{status}: {said}")
 
 
 def _first_cause(error: Exception) -> str:
@@ -239,14 +223,3 @@ def _first_cause(error: Exception) -> str:
             return "nothing answered in time"
         case first:
             return (str(first) or type(first).__name__).rstrip(".")
-
-
-def _unreadable(error: Exception, source: _FailedModel) -> ModelError:
-    """The error for an answer that is not of the provider's API, as a proxy or a wrong address gives."""
-    message = source.message(error)
-    if isinstance(error, AttributeError) and "token" in str(error.name):
-        message = "it does not say how many tokens were used (`usage`)."
-    return ModelUnavailable(
-        f"{source.name} answered in a form that cannot be read ({type(error).__name__}): {message} "
-        f"Check that {source.endpoint.address or 'its address'} is the API of {source.endpoint.provider}."
-    )

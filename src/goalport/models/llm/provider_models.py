@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import anyio
 from anyio import CapacityLimiter
@@ -38,43 +38,32 @@ _import_lock = threading.Lock()
 """Two threads that import modules which import one another would find them half initialised."""
 
 
-class Closable(Protocol):
-    """What holds connections."""
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        ...
-
-
-class _ClosableModel(LanguageModel, Closable, Protocol): ...
-
-
-class _ClosableEmbeddings(EmbeddingService, Closable, Protocol): ...
-
-
-T = TypeVar("T", bound=Closable)
+T = TypeVar("T")
 R = TypeVar("R")
+Opened = tuple[T, Callable[[], Awaitable[None]]]
+"""What asks a provider, and what closes its connections."""
 
 
 class _Provided(Generic[T]):
     """What asks a provider, which is made once. A task that is cancelled does not wait for that."""
 
-    def __init__(self, make: Callable[[], T], endpoint: Endpoint, name: str) -> None:
+    def __init__(self, make: Callable[[], Opened[T]], endpoint: Endpoint, name: str) -> None:
         """`name` is what is asked, for the log."""
         self._make, self._settings, self._asked = make, endpoint.settings, name
-        self._made: T | None = None
+        self._made: Opened[T] | None = None
 
     async def made(self) -> T:
         """What asks the provider."""
 
-        def make_once() -> T:
+        def make_once() -> Opened[T]:
             with _import_lock:
                 # Within the lock: another first request may wait for it, and would open a client that nobody closes.
                 self._made = self._made or self._make()
                 return self._made
 
         # A limiter of its own: steps that fill the threads must not keep a model from being asked.
-        return self._made or await run_sync(make_once, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+        made = self._made or await run_sync(make_once, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+        return made[0]
 
     async def first_success(self, attempt: Callable[[], Awaitable[R]], on_retry: Callable[[Retry], None] | None) -> R:
         """The result of the first attempt that succeeds. Raises `ModelUnavailable` when none does."""
@@ -111,14 +100,14 @@ class _Provided(Generic[T]):
         """Close the connections. The next request opens new ones."""
         made, self._made = self._made, None
         if made is not None:
-            await made.aclose()
+            await made[1]()
 
 
-class ProviderModel(_Provided[_ClosableModel]):
+class ProviderModel(_Provided[LanguageModel]):
     """A language model of a provider; `model` is the name that the provider gives it."""
 
     def __init__(self, card: ModelCard, model: str, endpoint: Endpoint) -> None:
-        def make() -> _ClosableModel:
+        def make() -> Opened[LanguageModel]:
             from goalport.models.llm.adapter import language_model
 
             return language_model(card, model, endpoint)
@@ -147,11 +136,11 @@ class ProviderModel(_Provided[_ClosableModel]):
             attempt += 1
 
 
-class ProviderEmbeddings(_Provided[_ClosableEmbeddings]):
+class ProviderEmbeddings(_Provided[EmbeddingService]):
     """An embedding service of a provider; `model` is the name that the provider gives it."""
 
     def __init__(self, card: ModelCard, name: str, model: str, endpoint: Endpoint) -> None:
-        def make() -> _ClosableEmbeddings:
+        def make() -> Opened[EmbeddingService]:
             from goalport.models.llm.adapter import embedding_service
 
             return embedding_service(card, name, model, endpoint)

@@ -83,20 +83,15 @@ class _ValueMaker:
                 return self.value(first, inside, name)
             case {"type": [first, *_]}:
                 return self.value({**schema, "type": first}, inside, name)
-            case _:
-                return self._typed(schema, inside, name)
-
-    def _typed(self, schema: Mapping[str, Any], inside: frozenset[str], name: str) -> object:
-        match schema.get("type"):
-            case "object":
+            case {"type": "object"}:
                 return self._object(schema, inside)
-            case "array":
+            case {"type": "array"}:
                 return self._array(schema, inside, name)
-            case "integer" | "number" as kind:
+            case {"type": "integer" | "number" as kind}:
                 return _number(schema, whole=kind == "integer")
-            case "boolean":
+            case {"type": "boolean"}:
                 return True
-            case "null":
+            case {"type": "null"}:
                 return None
             case _:
                 return _text(schema, name)

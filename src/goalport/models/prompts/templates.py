@@ -195,7 +195,14 @@ class Templates:
         return "".join(text)
 
     def _failure(self, name: str, variables: Mapping[str, object], error: Exception) -> TemplateError:
-        template, line = _location(error, self.folders) or (name, 0)
+        template, line = name, 0
+        for frame in traceback.extract_tb(error.__traceback__):  # the innermost one that is a template counts
+            path = Path(frame.filename)
+            for folder in self.folders if path.suffix == _SUFFIX else ():
+                if path.is_relative_to(folder):
+                    template = path.relative_to(folder).as_posix().removesuffix(_SUFFIX)
+                    line = frame.lineno or 0
+                    break
         problem = str(error) or type(error).__name__
         if isinstance(error, TemplateNotFound):
             near = UnknownName("template", (error.name or "").removesuffix(_SUFFIX), self.names())
@@ -230,13 +237,3 @@ def _lies_in(folder: Path, path: Path) -> bool:
 
 def _file_name(name: str) -> str:
     return name if name.endswith(_SUFFIX) else name + _SUFFIX
-
-
-def _location(error: Exception, folders: tuple[Path, ...]) -> tuple[str, int] | None:
-    """The template and the line where rendering failed, by the innermost frame that is a template."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        path = Path(frame.filename)
-        for folder in folders:
-            if path.suffix == _SUFFIX and path.is_relative_to(folder):
-                return path.relative_to(folder).as_posix().removesuffix(_SUFFIX), frame.lineno or 0
-    return None

@@ -25,7 +25,6 @@ from goalport.models.llm import (
     LlmOperations,
     LlmOptions,
     Message,
-    ModelCard,
     Models,
     OutputSpec,
     SystemMessage,
@@ -34,7 +33,7 @@ from goalport.models.llm import (
     Vectors,
     check_vector_count,
 )
-from goalport.models.prompts import KnowledgeCutoffDate, Persona, Templates, contribution_of
+from goalport.models.prompts import KnowledgeCutoffDate, Templates, contribution_of
 from goalport.runtime.ai.engine import Interaction, Operation, Pieces, Request
 from goalport.runtime.ai.guards import Guard, GuardChain
 from goalport.runtime.ai.output_type import OutputType, Services, output_type
@@ -155,8 +154,15 @@ class LlmEngine:
         if request.needs_tools and not tools.tools:
             roles = ", ".join(map(repr, interaction.tool_groups))
             raise ToolError(f"There are no tools to work with{f' in the groups {roles}' if roles else ''}.")
-        texts = (*_system_texts(interaction, model.card, options.persona), *form)
-        text = "\n\n".join(filter(None, map(str.strip, texts)))
+        card, persona = model.card, options.persona
+        texts = [interaction.system_prompt]
+        if persona:
+            texts.append(f"Your persona: {persona}" if isinstance(persona, str) else persona.contribution())
+        texts += (*card.contributors, *map(contribution_of, interaction.contributors))
+        texts += map(described, interaction.references)
+        if card.knowledge_cutoff:
+            texts.append(KnowledgeCutoffDate(card.knowledge_cutoff).contribution())
+        text = "\n\n".join(filter(None, map(str.strip, (*texts, *form))))
         if (notice := missing_in_words(missing, groups)) and text:
             notice = f"\n\n{notice}"
         messages: list[Message] = [SystemMessage(f"{text}{notice}", notice)] if text or notice else []
@@ -198,18 +204,6 @@ class LlmEngine:
             yield model, options
         if unready is not None and not found:
             raise unready
-
-
-def _system_texts(interaction: Interaction, card: ModelCard, persona: Persona | str | None) -> Iterator[str]:
-    """The parts of the system prompt, which is put together at each call."""
-    yield interaction.system_prompt
-    if persona:
-        yield f"Your persona: {persona}" if isinstance(persona, str) else persona.contribution()
-    yield from card.contributors
-    yield from map(contribution_of, interaction.contributors)
-    yield from map(described, interaction.references)
-    if card.knowledge_cutoff:
-        yield KnowledgeCutoffDate(card.knowledge_cutoff).contribution()
 
 
 async def ready_references(

@@ -51,20 +51,16 @@ class Recovery(Protocol):
 class Platform(Protocol):
     """What chatbots need of a platform; `AgentPlatform` has it."""
 
+    options: ProcessOptions
+    conversations: Conversations
+    contexts: ContextRepository
+    models: Models
+    ai: Ai
+
     @property
     def agents(self) -> Iterable[Agent]: ...
     @property
-    def options(self) -> ProcessOptions: ...
-    @property
-    def conversations(self) -> Conversations: ...
-    @property
     def processes(self) -> Recovery: ...
-    @property
-    def contexts(self) -> ContextRepository: ...
-    @property
-    def models(self) -> Models: ...
-    @property
-    def ai(self) -> Ai: ...
     def deploy(self, agent: object, /) -> Agent: ...
     def create_agent_process(
         self, agent: str | Agent, /, *, options: ProcessOptions | None = None, caller: Caller = ANONYMOUS

@@ -7,7 +7,7 @@ processes call this.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -147,25 +147,20 @@ class ConversationTurns:
 
 
 def _news(process: AgentProcess, known: list[object]) -> list[tuple[str, object]]:
-    """What others may know of a process and is not among what they know, each once, with its name if it has one."""
+    """What others may know of a process and is not among what they know, each once, with its name if it has one.
+
+    An object that cannot be compared as a whole, such as a table, is only known as itself.
+    """
     triggers = tuple({each.settings.trigger for each in process.scope.actions.values() if each.settings.trigger})
     named = process.blackboard.state.names.items()
     names = {id(entry.value): name for name, entry in named if name != DEFAULT_BINDING}
     news: list[tuple[str, object]] = []
     for value in process.blackboard.objects:
-        of_conversation = isinstance(value, (*_OF_CONVERSATIONS, *triggers)) or is_state(type(value))
-        if not of_conversation and not _is_among(known, value):
+        found = isinstance(value, (*_OF_CONVERSATIONS, *triggers)) or is_state(type(value))
+        for each in () if found else known:
+            with suppress(TypeError, ValueError):
+                found = found or each is value or (type(each) is type(value) and (each == value) is True)
+        if not found:
             known.append(value)
             news.append((names.get(id(value), ""), value))
     return news
-
-
-def _is_among(known: Sequence[object], value: object) -> bool:
-    """Whether an object is known. One that cannot be compared as a whole, such as a table, is only known as itself."""
-    for each in known:
-        try:
-            if each is value or (type(each) is type(value) and (each == value) is True):
-                return True
-        except (TypeError, ValueError):
-            continue
-    return False

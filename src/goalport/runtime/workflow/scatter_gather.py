@@ -109,6 +109,8 @@ class ScatterGatherBuilder(Generic[R, E]):
             raise self._mistake("max_concurrency to be 1 or more", f"it is {max_concurrency!r}", "Raise it.")
         return replace(self, branches=found, max_concurrency=max_concurrency).with_minimum_results(self.minimum)
 
+    sourced_from = generated_by
+
     def with_minimum_results(self, minimum: int | None, /) -> Self:
         """Go on without the functions that fail, if at least so many elements are there; with None, fail with them."""
         most = len(self.branches) if self.branches else None
@@ -156,6 +158,8 @@ class ScatterGatherBuilder(Generic[R, E]):
         scatter = Stage(self.generating, f"{runs}{enough}", gathered, self.branches, (), self._generate)
         gather = Stage(self.consolidating, joins, self.kind, [last], made, consolidate, taken)
         return Workflow(self.kind, [scatter, gather])
+
+    with_consensus_by = consolidated_by
 
     def _read(self, functions: Branches[Function[E]]) -> tuple[Step[E], ...]:
         if isinstance(functions, Mapping):
@@ -226,19 +230,7 @@ class ConsensusBuilder(ScatterGatherBuilder[R, R]):
     `ConsensusBuilder.returning(Verdict).sourced_from(judges).with_consensus_by(majority)`.
     """
 
-    with_consensus_by = ScatterGatherBuilder[R, R].consolidated_by
-
     @staticmethod
     def returning(kind: type[T]) -> "ConsensusBuilder[T]":
         """Begin a workflow with a result of this type."""
         return ConsensusBuilder(kind, kind, "ask", "agree")
-
-    @overload
-    def sourced_from(
-        self, functions: Branches[Callable[[ActionContext], Given[R]]], /, *, max_concurrency: int = _AT_ONCE
-    ) -> Self: ...
-    @overload
-    def sourced_from(self, functions: Branches[Function[R]], /, *, max_concurrency: int = _AT_ONCE) -> Self: ...
-    def sourced_from(self, functions: Branches[Function[R]], /, *, max_concurrency: int = _AT_ONCE) -> Self:
-        """Ask these functions; see `generated_by`."""
-        return self.generated_by(functions, max_concurrency=max_concurrency)
