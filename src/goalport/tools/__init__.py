@@ -15,7 +15,6 @@ from goalport.tools.definition import (
     ToolMark,
     ToolObject,
     calling_from,
-    current_call_site,
     mark_of,
     tool,
     tools_of,
@@ -29,7 +28,7 @@ from goalport.tools.exports import (
     ResourceProvider,
     ResourceTemplate,
 )
-from goalport.tools.functions import Contained, ContextValue, ContextValues, Interruption, Parameter, in_thread
+from goalport.tools.functions import Contained, ContextValues, Interruption, Parameter, in_thread
 from goalport.tools.groups import (
     CoreToolGroups,
     Permission,
@@ -65,7 +64,6 @@ __all__ = [
     "CallSite",
     "Contained",
     "ContentBlock",
-    "ContextValue",
     "ContextValues",
     "CoreToolGroups",
     "Interruption",
@@ -90,7 +88,6 @@ __all__ = [
     "ToolResult",
     "calling_from",
     "composed",
-    "current_call_site",
     "identity",
     "in_thread",
     "lower",

@@ -20,8 +20,7 @@ from goalport.base.introspection import Origin, read_docstring
 from goalport.base.secrecy import hide
 from goalport.base.words import class_name, corrections, error_summary, excerpt
 from goalport.tools.functions import (
-    Arguments,
-    ContextValue,
+    ContextValues,
     FunctionHandler,
     Parameter,
     listed_arguments,
@@ -323,7 +322,17 @@ class Tool:
                 came="the function has none",
                 fix="Write `Tool.of(function, name=…)`.",
             )
-        arguments = _arguments_of(function, parameters, input_schema)
+        if input_schema is not None and (parameters is not None or input_schema.get("type") != "object"):
+            kind = f"the schema is of type {input_schema.get('type')!r}"
+            raise Origin(function).error(
+                expected="parameters, or a JSON Schema of an object",
+                came=kind if parameters is None else "there are both",
+                fix='Write {"type": "object", "properties": {…}}.' if parameters is None else "Leave one out.",
+            )
+        arguments = None
+        if input_schema is None:
+            listed = parameters is not None
+            arguments = listed_arguments(str(Origin(function)), parameters) if listed else read_arguments(function)
         output = read_output(function)
         takes_mapping = arguments is None or parameters is not None
         slots = arguments.parameters.values() if arguments is not None and not takes_mapping else ()
@@ -383,20 +392,15 @@ def exported_methods(kind: type) -> Iterator[str]:
             yield name
 
 
-def calling_from(site: CallSite | None) -> ContextValue[CallSite | None]:
+def calling_from(site: CallSite | None) -> ContextValues:
     """A block in which tools are called from `site`; None: from nowhere in particular, and for nobody."""
-    return ContextValue(CALL_SITE, site)
+    return ContextValues((CALL_SITE, site))
 
 
 async def _called_from(site: CallSite, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
     if tool.needs_approval:
         tool.check(arguments)  # do not ask a person about an invalid call
     return await site.call(tool, arguments)
-
-
-def current_call_site() -> CallSite | None:
-    """The call site of the running code; None outside of actions and of direct calls of clients."""
-    return CALL_SITE.get()
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,26 +410,14 @@ class _Layered:
     tool: Tool
     layer: Layer
 
+    def renamed(self, name: str) -> "_Layered":
+        return replace(self, tool=self.tool.with_name(name))
+
     def check(self, arguments: Mapping[str, object]) -> None:
         self.tool.check(arguments)
 
     async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
         return await self.layer(self.tool, arguments)
-
-
-def _arguments_of(
-    function: Callable[..., Any], parameters: Iterable[Parameter] | None, schema: Mapping[str, object] | None
-) -> Arguments | None:
-    """How arguments are read; None when a JSON Schema defines them."""
-    if schema is None:
-        return read_arguments(function) if parameters is None else listed_arguments(str(Origin(function)), parameters)
-    if parameters is not None or schema.get("type") != "object":
-        raise Origin(function).error(
-            expected="parameters, or a JSON Schema of an object",
-            came="there are both" if parameters is not None else f"the schema is of type {schema.get('type')!r}",
-            fix="Leave one out." if parameters is not None else 'Write {"type": "object", "properties": {…}}.',
-        )
-    return None
 
 
 def _marked_methods(kind: type) -> Iterator[str]:
@@ -451,10 +443,7 @@ def with_confirmation(tool: Tool, message: str | Callable[[Mapping[str, object]]
     `message` is the question or makes it from the arguments: `with_confirmation(pay, lambda given: f"Pay {given}?")`.
     The process that calls the tool waits for the answer. After a no the model is told that the call was refused.
     """
-
-    def words(arguments: Mapping[str, object]) -> str:
-        return message(arguments) if callable(message) else message
-
+    words: Callable[[Mapping[str, object]], str] = message if callable(message) else lambda _: message
     return replace(tool, approval="always", confirmation=words)
 
 
@@ -475,12 +464,7 @@ class ToolObject:
     naming: Naming
     filter: Callable[[str], bool]
 
-    def __init__(
-        self,
-        *objects: object,
-        naming: Naming = identity,
-        filter: Callable[[str], bool] = everything,
-    ) -> None:
+    def __init__(self, *objects: object, naming: Naming = identity, filter: Callable[[str], bool] = everything) -> None:
         for each in objects:
             _refuse_collection(each)
         object.__setattr__(self, "objects", objects)
@@ -490,10 +474,6 @@ class ToolObject:
     def tools(self) -> tuple[Tool, ...]:
         """The tools, in source order; of several with one name only the first."""
         return distinct(tool for _, tool in named_tools(self.objects, self.naming, self.filter))
-
-    def duplicates(self) -> tuple[str, ...]:
-        """The names that more than one tool has, so that the author can choose another naming."""
-        return duplicate_names(tool for _, tool in named_tools(self.objects, self.naming, self.filter))
 
     def with_prefix(self, prefix: str) -> "ToolObject":
         """A copy that puts `prefix` in front of all names, after the naming is applied."""

@@ -235,7 +235,6 @@ def _wire_name(field: FieldInfo) -> str:
     return field.validation_alias if isinstance(field.validation_alias, str) else field.alias or ""
 
 
-V = TypeVar("V")
 _log = logging.getLogger(__name__)
 
 
@@ -280,25 +279,10 @@ class Contained:
         raise NonRetryable(f"{words} Raise an error instead.") from escape
 
 
-class ContextValue(Generic[V]):
-    """A block in which a context variable has a value; several are entered for each action, so it has to be quick."""
-
-    __slots__ = ("token", "value", "variable")
-
-    def __init__(self, variable: ContextVar[V], value: V) -> None:
-        self.variable, self.value = variable, value
-
-    def __enter__(self) -> None:
-        self.token = self.variable.set(self.value)
-
-    def __exit__(self, *_: object) -> None:
-        self.variable.reset(self.token)
-
-
 class ContextValues:
-    """A block in which several context variables, which have defaults, have values; one by one, it takes twice as long.
+    """A block in which context variables, which have defaults, have values; one by one, it takes twice as long.
 
-    One that has its value already is not set: to look takes a tenth of the time.
+    One that has its value already is not set: to look takes a tenth of the time. It is entered for each action.
     """
 
     __slots__ = ("_tokens", "_values")

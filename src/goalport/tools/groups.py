@@ -18,7 +18,7 @@ from pydantic import Field
 
 from goalport.base.errors import DeclarationError
 from goalport.base.words import did_you_mean, listed, nearest, offer
-from goalport.tools.definition import Approval, Tool, current_call_site, duplicate_names, tool, tools_of
+from goalport.tools.definition import CALL_SITE, Approval, Tool, duplicate_names, tool, tools_of
 
 _log = logging.getLogger(__name__)
 _MOST_NAMED: Final = 10
@@ -174,49 +174,41 @@ class ToolGroupResolver:
         self._given = tuple(groups)
         self._sources = tuple(sources)
 
+    def _by_role(self) -> Mapping[str, Sequence[ToolGroup]]:
+        """The groups of each role now, of which the first fills it."""
+        every = (*self._given, *(group for source in self._sources for group in source.groups()))
+        found: dict[str, list[ToolGroup]] = {}
+        for each in sorted(every, key=lambda group: group.is_default):
+            found.setdefault(each.role, []).append(each)
+        return found
+
     @property
     def groups(self) -> tuple[ToolGroup, ...]:
         """The groups that fill the roles now, one for each role."""
-        playing = self._playing()
-        return tuple(playing[role] for role in sorted(playing))
+        return tuple(first for _, (first, *_) in sorted(self._by_role().items()))
 
     @property
     def clashes(self) -> tuple[str, ...]:
         """A sentence for each group whose role is filled by another one."""
-        playing = self._playing()
         return tuple(
-            f"Two tool groups play the role {each.role!r}: {playing[each.role].name!r} is used, {each.name!r} is not. "
+            f"Two tool groups play the role {role!r}: {first.name!r} is used, {each.name!r} is not. "
             "Give one of them another role."
-            for each in self._all()
-            if playing[each.role] is not each and not each.is_default
+            for role, (first, *others) in self._by_role().items()
+            for each in others
+            if not each.is_default
         )
 
     def find(self, role: str) -> ToolGroup | None:
-        return self._playing().get(role)
-
-    def _all(self) -> tuple[ToolGroup, ...]:
-        found = (*self._given, *(group for source in self._sources for group in source.groups()))
-        return tuple(sorted(found, key=lambda each: each.is_default))
-
-    def _playing(self) -> Mapping[str, ToolGroup]:
-        return {each.role: each for each in reversed(self._all())}
-
-    def absent(self, role: str) -> tuple[Tool, ...]:
-        """The tools of the group that fills a role, or would fill it, which cannot be called now."""
-        return next((tools for each in self._sources_of(role) if (tools := each.absent().get(role))), ())
+        return next(iter(self._by_role().get(role, ())), None)
 
     def _sources_of(self, role: str) -> Iterator[ToolGroupSource]:
         """The sources of the group that fills a role; while none does, all of them."""
         group = self.find(role)
         return (each for each in self._sources if group is None or group in each.groups())
 
-    def lacking(self, role: str) -> str:
-        """What cannot be used of a role now, and why, in sentences for models and people; empty: nothing is missing."""
-        names = listed((each.name for each in self.absent(role)), _MOST_NAMED)
-        if (missing := self.missing(ToolGroupRequirement(role))) is not None:
-            return f"{missing} Its tools are {names}." if names else missing
-        why = " ".join(filter(None, (each.why_lacking(role) for each in self._sources_of(role))))
-        return f"The tool group {role!r} lacks {names or 'a part of its tools'}. {why}" if names or why else ""
+    def absent(self, role: str) -> tuple[Tool, ...]:
+        """The tools of the group that fills a role, or would fill it, which cannot be called now."""
+        return next((tools for each in self._sources_of(role) if (tools := each.absent().get(role))), ())
 
     def tools_of(self, roles: Iterable[str]) -> Iterator[tuple[str, Tool]]:
         """The tools that can be called now, of the groups that fill these roles, each with its role.
@@ -234,21 +226,12 @@ class ToolGroupResolver:
                     _log.info(text, each.name, role, kept[each.name])
             kept |= {each.name: role for each in self.absent(role) if each.name not in kept}
 
-    def why_missing(self, role: str) -> str:
-        """What sources say is wrong with a role, in sentences; empty when they report nothing."""
-        return " ".join(filter(None, (each.why_missing(role) for each in self._sources)))
-
-    def why_unmet(self, requirement: Requirement) -> str:
-        """Why a requirement is not met, as far as a group or a source tells; empty: there is no group of the role."""
-        role = requirement.role
-        return self.why_missing(role) if self.find(role) is None else self.missing(requirement) or ""
-
     async def obtain(self, requirement: Requirement) -> None:
         """Ask the person behind the running action to sign in, if a requirement is not met without that.
 
         Nothing happens where nobody can be asked. Raises what the call site raises while an answer is waited for.
         """
-        site = current_call_site()
+        site = CALL_SITE.get()
         for each in self._sign_ins(requirement):
             if self.missing(requirement) is not None:
                 result = await (each.run({}) if site is None else site.call_once(each))
@@ -267,25 +250,39 @@ class ToolGroupResolver:
 
     def missing(self, requirement: Requirement) -> str | None:
         """Why a requirement is not met at this moment, in a sentence; None when it is met."""
-        role = requirement.role
-        group = self.find(role)
+        role, group = requirement.role, self.find(requirement.role)
         if group is None:
             if why := self.why_missing(role):
                 return f"The tool group {role!r} cannot be used now. {why}"
-            roles = sorted(self._playing())
-            if near := nearest(role, roles):
-                hint = did_you_mean(near)
-            else:
-                hint = offer(role, roles, none="There are no tool groups.")
-                hint += " Groups are ToolGroup values in tools/, and toolGroups in mcp_config.json."
+            roles = sorted(self._by_role())
+            hint = did_you_mean(nearest(role, roles)) or (
+                f"{offer(role, roles, none='There are no tool groups.')} "
+                "Groups are ToolGroup values in tools/, and toolGroups in mcp_config.json."
+            )
             return f"No tool group plays the role {role!r}. {hint}"
         has = sorted(tool.name for tool in group.tools)
-        missing = [name for name in requirement.tools if name not in has]
-        if not missing:
+        if not (missing := [name for name in requirement.tools if name not in has]):
             return None
         why = self.why_missing(role)
         why = why or f"It has {listed(has) or 'no tools'}: add the missing ones to the group, or require others."
         return f"The tool group {role!r} lacks {listed(missing)}. {why}"
+
+    def why_unmet(self, requirement: Requirement) -> str:
+        """Why a requirement is not met, as far as a group or a source tells; empty: there is no group of the role."""
+        role = requirement.role
+        return self.why_missing(role) if self.find(role) is None else self.missing(requirement) or ""
+
+    def why_missing(self, role: str) -> str:
+        """What sources say is wrong with a role, in sentences; empty when they report nothing."""
+        return " ".join(filter(None, (each.why_missing(role) for each in self._sources)))
+
+    def lacking(self, role: str) -> str:
+        """What cannot be used of a role now, and why, in sentences for models and people; empty: nothing is missing."""
+        names = listed((each.name for each in self.absent(role)), _MOST_NAMED)
+        if (missing := self.missing(ToolGroupRequirement(role))) is not None:
+            return f"{missing} Its tools are {names}." if names else missing
+        why = " ".join(filter(None, (each.why_lacking(role) for each in self._sources_of(role))))
+        return f"The tool group {role!r} lacks {names or 'a part of its tools'}. {why}" if names or why else ""
 
 
 Numbers = Annotated[list[float], Field(description="The numbers.")]

@@ -164,7 +164,6 @@ def test_namings_of_tool_objects_inside_each_other_add_up_and_filters_see_the_fi
     assert names(outer.with_naming(suffixed("_v2")).tools()) == ["calc_add_v2"]
     assert names(inner.with_filter(lambda name: name != "Add").tools()) == ["CALC_internal"]
     assert names(outer.with_filter(lambda name: name != "Add").tools()) == []
-    assert ToolObject(inner, inner).duplicates() == ("CALC_Add", "CALC_internal")
 
 
 def test_an_export_filters_by_the_first_name_too() -> None:

@@ -168,8 +168,7 @@ async def test_of_two_tools_with_one_name_the_first_is_kept_and_the_name_reporte
     twice = ToolObject(Calculator(10), Calculator(20), filter=lambda name: name == "add")
 
     assert [await text(each, number=1) for each in twice.tools()] == ["11"]
-    assert twice.duplicates() == ("add",)
-    assert ToolObject(Calculator()).duplicates() == ()
+    assert McpToolExport.from_tool_object(twice).duplicates() == ("add",)
 
 
 def test_an_export_names_after_its_tool_objects_have_and_sorts() -> None:

@@ -12,9 +12,8 @@ import anyio
 
 from goalport.tools import ToolResult
 from goalport.tools.upstream.config import GroupConfig, McpConfig, ServerConfig
-from goalport.tools.upstream.connection import Timing
 from goalport.tools.upstream.servers import UpstreamServers
-from goalport.tools.upstream.upstream_server import UpstreamServer
+from goalport.tools.upstream.upstream_server import Timing, UpstreamServer
 
 PLAIN = str(Path(__file__).with_name("plain_server.py"))
 QUICK = Timing(first_delay=0.02, longest_delay=0.1, ping_every=0.2, ping_timeout=0.3, refresh_gap=0.01)

@@ -7,7 +7,7 @@ import pytest
 from goalport.tools import CoreToolGroups, Permission, math_group
 from goalport.tools.upstream.config import GroupConfig, McpConfig, ServerConfig
 from goalport.tools.upstream.tool import Pins
-from goalport.tools.upstream.upstream_groups import CoreRoles, UpstreamGroups, core_groups
+from goalport.tools.upstream.upstream_groups import UpstreamGroups, core_groups
 from tests.rooms.upstream.listed import Listed, Servers
 
 BRAVE = """brave_web_search brave_local_search brave_video_search brave_image_search brave_news_search brave_summarizer
@@ -124,7 +124,7 @@ def test_a_core_group_is_a_default(tmp_path: Path) -> None:
 
 def test_a_core_role_goes_before_the_name_of_a_server() -> None:
     github = ServerConfig("github", "http", url="https://api.githubcopilot.com/mcp/")
-    assert "github/merge_*" in CoreRoles().of(McpConfig({"github": github}))["github"].exclude
+    assert "github/merge_*" in core_groups(McpConfig({"github": github}))["github"].exclude
 
 
 def test_a_disabled_server_plays_a_role_only_where_no_other_does() -> None:
@@ -134,17 +134,16 @@ def test_a_disabled_server_plays_a_role_only_where_no_other_does() -> None:
     assert core_groups(both)["web"].servers == ("brave",)
 
 
-def test_the_roles_of_a_configuration_are_worked_out_once_and_of_each_its_own() -> None:
+def test_each_configuration_has_roles_of_its_own_beside_those_of_its_servers(tmp_path: Path) -> None:
     brave, playwright = (
         McpConfig({name: ServerConfig(name, "stdio", command=name)}) for name in ("brave", "playwright")
     )
-    roles = CoreRoles()
-    assert roles.of(brave) is roles.of(brave)
-    assert [list(roles.of(each)) for each in (brave, playwright, brave)] == [
-        ["brave", "web"],
-        ["playwright", "browser_automation"],
-        ["brave", "web"],
-    ]
+    servers = Servers(brave)
+    groups = UpstreamGroups(servers, Pins(tmp_path / "pins.json"))
+    found: list[list[str]] = []
+    for servers.config in (brave, playwright, brave):
+        found.append([*groups.config])
+    assert found == [["brave", "web"], ["playwright", "browser_automation"], ["brave", "web"]]
 
 
 def test_the_guides_names_for_core_groups_are_what_those_groups_are_called() -> None:

@@ -39,13 +39,13 @@ from goalport.knowledge.rag.search import (
 from goalport.models.prompts import DATA_RULE, PromptContributor, marked_as_data
 from goalport.models.prompts.contributors import contribution_of
 from goalport.tools import (
+    CALL_SITE,
     ListedResource,
     Parameter,
     ReadResource,
     ResourcePage,
     ResourceTemplate,
     Tool,
-    current_call_site,
 )
 
 _log = logging.getLogger(__name__)
@@ -248,7 +248,7 @@ class ToolishRag:
     @property
     def limits(self) -> dict[str, Any]:
         """The filter and the caller of every search, as keyword arguments of search operations."""
-        site = current_call_site()
+        site = CALL_SITE.get()
         return {"filter": self.filter, "caller": self.caller or (ANONYMOUS if site is None else site.caller)}
 
     def show(self, tool: str, query: str, passages: Sequence[Passage], /) -> Sequence[Passage]:
@@ -261,7 +261,7 @@ class ToolishRag:
                 self.listener.on_results(event)
             except Exception:
                 _log.exception("The listener of %r failed; the search goes on.", self.name)
-        site = current_call_site()
+        site = CALL_SITE.get()
         if site is not None and passages:
             site.emit(SourcesShown(self.name, tool, query, tuple(each.source for each in passages)))
         return passages

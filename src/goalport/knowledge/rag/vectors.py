@@ -19,7 +19,7 @@ from goalport.base.words import error_summary
 from goalport.knowledge.rag.database import JOINED, Condition, IndexDatabase, Operation, Rows, selected
 from goalport.knowledge.rag.search import IndexInfo
 from goalport.models.llm import EmbeddingService, Vectors, check_vector_count
-from goalport.tools import current_call_site
+from goalport.tools import CALL_SITE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +69,7 @@ async def embedded(service: EmbeddingService, texts: Sequence[str]) -> "NDArray[
     parts: list[NDArray[np.float32]] = []
     for start in range(0, len(texts), _REQUESTED):
         batch = texts[start : start + _REQUESTED]
-        site = current_call_site()
+        site = CALL_SITE.get()
         if site is not None:
             site.before_request()
         began = time.monotonic()

@@ -24,7 +24,7 @@ from goalport.runtime.ai.engine import (
     WithInteraction,
     checked,
 )
-from goalport.tools import ContextValue, Parameter, Tool, ToolObject, ToolResult, tools_of
+from goalport.tools import ContextValues, Parameter, Tool, ToolObject, ToolResult, tools_of
 from goalport.tools.functions import Arguments, listed_arguments
 
 _DEEPEST: Final = 5
@@ -223,7 +223,7 @@ class AgenticTool(_BuiltTool, WithInteraction):
             on_artifact=artifacts.append,
         )
         try:
-            with ContextValue(TOOL_CONTEXT, here._replace(callers=callers)):
+            with ContextValues((TOOL_CONTEXT, here._replace(callers=callers))):
                 text = cast("str", await here.engine().run(request))
         except (ModelError, ToolError) as error:
             return ToolResult.of_error(f"The tool {self.name!r} came to no result: {error}")

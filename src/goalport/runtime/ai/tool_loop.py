@@ -52,7 +52,7 @@ from goalport.models.llm import (
 )
 from goalport.runtime.ai.engine import TOOL_CONTEXT, Engine, Operation, Request, SentPrompts
 from goalport.runtime.ai.toolbox import CompletedCall, Toolbox, ToolOffers, arguments_of
-from goalport.tools import ContextValue, Interruption, ToolResult, current_call_site
+from goalport.tools import CALL_SITE, ContextValues, Interruption, ToolResult
 
 _log = logging.getLogger(__name__)
 _FALLS_BACK = (ModelNotReady, ModelRefused, ModelUnavailable)
@@ -362,7 +362,7 @@ class ToolLoop:
     async def _run_call(self, call: ToolCall, tools: Toolbox) -> CompletedCall:
         tool, arguments = tools.tools.get(call.name), arguments_of(call)
         if tool is not None:
-            site = current_call_site()
+            site = CALL_SITE.get()
             if site is not None and not isinstance(arguments, str) and site.remembers(tool, arguments):
                 # From the journal of an action that runs again: no event is sent, and the tool does no work.
                 return CompletedCall(call, tool, await tool.call(arguments))
@@ -379,7 +379,7 @@ class ToolLoop:
                     f"The tool {tool.name!r} gave nothing within {limit:g} seconds. Ask it for less, or do without it."
                 )
                 here = TOOL_CONTEXT.get()._replace(engine=lambda: self.engine)
-                with ContextValue(TOOL_CONTEXT, here), anyio.move_on_after(limit if tool.timed else None):
+                with ContextValues((TOOL_CONTEXT, here)), anyio.move_on_after(limit if tool.timed else None):
                     unreadable = isinstance(arguments, str)
                     result = ToolResult.of_error(arguments) if unreadable else await tool.call(arguments)
                 note_tool(span, arguments=call.arguments, result=result.text, is_error=result.is_error)

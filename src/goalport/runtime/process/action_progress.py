@@ -42,7 +42,7 @@ from goalport.models.llm import (
 from goalport.runtime.process.ledger import NOTHING
 from goalport.runtime.process.questions import Question
 from goalport.store import OPEN, closed, persistent
-from goalport.tools import ContextValue, Interruption, ToolResult
+from goalport.tools import ContextValues, Interruption, ToolResult
 from goalport.tools.upstream.active_calls import Asked, CallRecord, Progress, call_hooks
 
 PLACE: Final[ContextVar[str]] = ContextVar("goalport_place", default="")
@@ -398,9 +398,9 @@ class OpenCall:
             self._withdraw(question)
 
 
-def at_place(name: str) -> ContextValue[str]:
+def at_place(name: str) -> ContextValues:
     """A block in which all steps belong to the item or tool of this name; empty: to the action itself."""
-    return ContextValue(PLACE, name)
+    return ContextValues((PLACE, name))
 
 
 def fingerprint(*parts: bytes | str) -> str:

@@ -18,7 +18,7 @@ from goalport.runtime.ai import Operation
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.context import ActionContext, ActionOperation
 from goalport.runtime.process.ledger import Spending
-from goalport.tools import ContextValue, Tool, ToolResult
+from goalport.tools import ContextValues, Tool, ToolResult
 
 _noting: ContextVar[tuple[list[Spending], ...]] = ContextVar("goalport_spending", default=())
 
@@ -27,7 +27,7 @@ _noting: ContextVar[tuple[list[Spending], ...]] = ContextVar("goalport_spending"
 def spending_outside() -> Generator[list[Spending]]:
     """A block in which the cost of models that are asked outside of processes is noted in the list that it gives."""
     noted: list[Spending] = []
-    with ContextValue(_noting, (*_noting.get(), noted)):
+    with ContextValues((_noting, (*_noting.get(), noted))):
         yield noted
 
 

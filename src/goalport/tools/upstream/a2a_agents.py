@@ -22,19 +22,11 @@ from pydantic_core import to_json
 
 from goalport.base.errors import DeclarationError, ToolError
 from goalport.base.secrecy import hide, register_secrets
-from goalport.base.words import (
-    cleaned,
-    error_summary,
-    listed,
-    one_line,
-    shortened,
-    type_name,
-    validation_problems,
-)
+from goalport.base.words import cleaned, error_summary, listed, one_line, shortened, type_name, validation_problems
 from goalport.tools import Tool, ToolObject, ToolResult
 from goalport.tools.upstream.active_calls import MOST_ASKED, Call, RemoteProcess
 from goalport.tools.upstream.config import ServerConfig
-from goalport.tools.upstream.connection import Connection, ConnectionLost, Listing, NotCalled, Wakeup
+from goalport.tools.upstream.connection import Connection, ConnectionLost, Listing, NotCalled
 from goalport.tools.upstream.tool import ToolRequest
 from goalport.tools.upstream.transports import HttpTransport
 from goalport.tools.upstream.upstream_server import ToolClient, failure_reason
@@ -69,11 +61,7 @@ _INPUT: Final[Mapping[str, object]] = {
     },
     "required": ["message"],
 }
-_GOING: Final = {
-    TaskState.TASK_STATE_UNSPECIFIED,
-    TaskState.TASK_STATE_SUBMITTED,
-    TaskState.TASK_STATE_WORKING,
-}
+_GOING: Final = {TaskState.TASK_STATE_UNSPECIFIED, TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING}
 _PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 """Seconds between two looks at a task that cannot be followed, at first and at last."""
 _CANCEL_SECONDS: Final = 5.0
@@ -97,19 +85,32 @@ class AgentConnection(Connection):
             if self.card is None:
                 await self.list()
             else:
-                self._client = self._client_of(self.card)
+                self._use(self.card)
             yield self.listing
 
     @property
     def protocol_version(self) -> str:
         return "" if self.card is None else f"A2A {self.card.supported_interfaces[0].protocol_version}"
 
+    def _use(self, card: a2a.AgentCard) -> None:
+        http: Any = self._http
+        config = ClientConfig(
+            httpx_client=http,
+            supported_protocol_bindings=[*BINDINGS],
+            use_client_preference=True,
+            polling=not card.capabilities.streaming,
+        )
+        try:
+            self.card, self._client = card, ClientFactory(config).create(card)
+        except ValueError as error:
+            raise ConnectionLost(f"its card offers no version that goalport calls: {error}") from None
+
     async def list(self) -> Listing:
         from mcp_types import Tool as Definition
 
         self.changed = False
-        card = self.card = await self._read_card()
-        self._client = self._client_of(card)
+        card = await self._read_card()
+        self._use(card)
         if card.capabilities.extended_agent_card and (self._config.headers or self._config.oauth):
             with suppress(A2AError):
                 card = await self._client.get_extended_agent_card(a2a.GetExtendedAgentCardRequest())
@@ -133,7 +134,7 @@ class AgentConnection(Connection):
 
         Raises `ToolError` when there is no result.
         """
-        task = RemoteTask(self._config.name, self._client, call)
+        task = _RemoteTask(self._config.name, self._client, call)
         try:
             return await task.result(name, arguments)
         except get_cancelled_exc_class():
@@ -156,7 +157,7 @@ class AgentConnection(Connection):
             ) from error
         except (A2AError, httpx2.HTTPError) as error:
             why = _said(error.response) if isinstance(error, httpx2.HTTPStatusError) else str(error)
-            why = one_line(why or self.transport.last_error())
+            why = one_line(why or self.transport.error)
             raise ToolError(f"the agent {self._config.name!r} refused the message: {why}") from error
 
     async def _read_card(self) -> a2a.AgentCard:
@@ -189,7 +190,7 @@ class AgentConnection(Connection):
             kinds = dict.fromkeys(f"{each.protocol_binding} {each.protocol_version}".rstrip() for each in offered)
             names = one_line(listed(kinds), 200) if offered else "no interface"
             raise ConnectionLost(f"its card offers {names}, and goalport calls {listed(BINDINGS)}, in 1.0 or 0.3")
-        known = [each for each in called if _is_address(each.url)]
+        known = [each for each in called if _origin(each.url)]
         if not known:
             place = one_line(called[0].url, 200)
             raise ConnectionLost(f"its card says that it is called at {place!r}, which is no address over HTTP")
@@ -207,19 +208,6 @@ class AgentConnection(Connection):
         card.supported_interfaces.extend(sorted(own, key=lambda each: BINDINGS.index(each.protocol_binding)))
         return card
 
-    def _client_of(self, card: a2a.AgentCard) -> Client:
-        http: Any = self._http
-        config = ClientConfig(
-            httpx_client=http,
-            supported_protocol_bindings=[*BINDINGS],
-            use_client_preference=True,
-            polling=not card.capabilities.streaming,
-        )
-        try:
-            return ClientFactory(config).create(card)
-        except ValueError as error:
-            raise ConnectionLost(f"its card offers no version that goalport calls: {error}") from None
-
 
 def _said(response: httpx2.Response) -> str:
     """What an error of HTTP+JSON says, which the SDK reads for another client alone; empty: nothing."""
@@ -228,21 +216,16 @@ def _said(response: httpx2.Response) -> str:
     return f"a redirect (HTTP {response.status_code}) is not followed" if response.is_redirect else ""
 
 
-def _is_address(url: str) -> bool:
-    """Whether a request can be sent there."""
-    try:
-        parts = httpx2.URL(url)
-    except httpx2.InvalidURL:
-        return False
-    return parts.scheme in {"http", "https"} and bool(parts.host) and (parts.port or 0) < _PORTS
-
-
 def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
+    """The scheme, host and port of an address; empty: no request can be sent there."""
+    with suppress(httpx2.InvalidURL):
+        parts = httpx2.URL(url)
+        if parts.scheme in {"http", "https"} and parts.host and (parts.port or 0) < _PORTS:
+            return f"{parts.scheme}://{urlsplit(url).netloc.rpartition('@')[2]}".lower()
+    return ""
 
 
-class RemoteTask:
+class _RemoteTask:
     """One call of an agent, and the task that it makes of it."""
 
     def __init__(self, server: str, client: Client, call: Call) -> None:
@@ -527,7 +510,7 @@ class A2aAgent(ToolObject):
             async def connected() -> Connection:
                 nonlocal known
                 transport = HttpTransport(self._config)
-                connection = AgentConnection(self._config, transport, Wakeup(), None)
+                connection = AgentConnection(self._config, transport, None, lambda: None)
                 connection.card = known
                 try:
                     with anyio.fail_after(self._config.connect_timeout):

@@ -20,6 +20,7 @@ import anyio
 
 from goalport.base.errors import Signal, ToolError
 from goalport.base.words import cleaned
+from goalport.tools import ContextValues
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -92,23 +93,14 @@ class CallHooks:
 _HOOKS: ContextVar[CallHooks] = ContextVar("goalport_upstream_hooks", default=CallHooks())  # noqa: B039 - frozen
 
 
-@contextmanager
 def call_hooks(
-    *,
-    ask: Ask | None = None,
-    progress: Progress | None = None,
-    lasting: bool = True,
-    record: CallRecord | None = None,
-) -> Generator[None]:
+    *, ask: Ask | None = None, progress: Progress | None = None, lasting: bool = True, record: CallRecord | None = None
+) -> ContextValues:
     """Ask and tell these during calls of upstream tools that are made in this block.
 
     A tool's handler gets arguments and nothing else, so the hooks travel in the context of the call.
     """
-    token = _HOOKS.set(CallHooks(ask, progress, lasting, record))
-    try:
-        yield
-    finally:
-        _HOOKS.reset(token)
+    return ContextValues((_HOOKS, CallHooks(ask, progress, lasting, record)))
 
 
 def current_hooks() -> CallHooks:
@@ -126,7 +118,7 @@ class Call:
         self.hooks = hooks
         self.seconds = seconds
         self.signal: Signal | None = None
-        """What `Ask` raised instead of an answer."""
+        """What `Ask` raised instead of an answer; the call is cancelled then."""
         self.unanswered = ""
         """Why a question of the server was declined without asking anybody; empty: none was."""
         self.sign_in_needed = False
@@ -136,17 +128,10 @@ class Call:
         self.asked = False
         """Whether a person was asked a question of the server."""
         self.scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
-        self._turns = turns
-        self._has_turn = True
-        self._over = False
-        self._left = seconds
-        self._pauses = 0
+        self._turns, self._has_turn = turns, True
+        self._left, self._over = seconds, False
         self._waits: list[anyio.CancelScope] = []
-
-    def end(self, signal: Signal) -> None:
-        """Cancel the call; `finish` then raises the signal."""
-        self.signal = self.signal or signal
-        self.scope.cancel()
+        """The waits for people."""
 
     def renew(self) -> None:
         """Start the clock again, as the server has answered and is sent the next request of the same work."""
@@ -166,11 +151,10 @@ class Call:
     @contextmanager
     def waiting(self) -> Generator[anyio.CancelScope]:
         """Stop the clock while the block waits for a person; the block is cancelled when the call ends before."""
-        if not self._pauses:
+        if not self._waits:
             self._left = self.scope.deadline - anyio.current_time()
             self.scope.deadline = math.inf
             self._give_up_turn()
-        self._pauses += 1
         scope = anyio.CancelScope()
         self._waits.append(scope)
         try:
@@ -178,8 +162,7 @@ class Call:
                 yield scope
         finally:
             self._waits.remove(scope)
-            self._pauses -= 1
-            if not (self._pauses or self._over):
+            if not (self._waits or self._over):
                 self.scope.deadline = anyio.current_time() + self._left
                 # Without a turn it goes on too: the call that has the turn may be behind this one at the server.
                 with suppress(anyio.WouldBlock):
@@ -195,16 +178,9 @@ class Call:
 _CALL: ContextVar[Call | None] = ContextVar("goalport_upstream_call", default=None)
 
 
-def note_sign_in_needed() -> None:
-    """Note that the call which the running code belongs to was refused, as a person has to sign in first."""
-    if (call := _CALL.get()) is not None:
-        call.sign_in_needed = True
-
-
-def note_reached(*, reached: bool) -> None:
-    """Note whether a request of the call which the running code belongs to reached the server."""
-    if (call := _CALL.get()) is not None:
-        call.reached = call.reached or reached
+def current_call() -> Call | None:
+    """The call that the running code belongs to."""
+    return _CALL.get()
 
 
 class ActiveCalls:
@@ -275,7 +251,8 @@ class ActiveCalls:
             if scope.cancelled_caught:
                 return ElicitResult(action="cancel")
         except Signal as signal:
-            call.end(signal)
+            call.signal = call.signal or signal
+            call.scope.cancel()
             return ElicitResult(action="cancel")
         except ToolError as error:
             call.unanswered = str(error)
@@ -292,14 +269,14 @@ def _form_fault(asked: Mapping[str, object] | str) -> str:
     fields = None if isinstance(asked, str) else asked.get("properties")
     for name, field in cast("Mapping[str, Any]", fields).items() if isinstance(fields, dict) else ():
         match field:
-            case {"type": "object"}:
-                pass
-            case {"type": "array", "items": {"type": object() as kind}} if kind is not None and kind != "string":
-                pass
+            case {"type": "object"} | {
+                "type": "array",
+                "items": {"type": "object" | "array" | "number" | "integer" | "boolean"},
+            }:
+                shown = repr(cleaned(name, _FIELD_CHARACTERS))
+                return f"MCP has no answer for its field {shown}, which is an object or a list of no texts"
             case _:
-                continue
-        shown = repr(cleaned(name, _FIELD_CHARACTERS))
-        return f"MCP has no answer for its field {shown}, which is an object or a list of no texts"
+                pass
     return ""
 
 
@@ -325,11 +302,7 @@ _ABOUT: Final = frozenset({"processId", "questionId"})
 
 @dataclass(frozen=True, slots=True)
 class RemoteProcess:
-    """A process that runs, or waits for a person, on another goalport.
-
-    A result stands for one when its `_meta` has a process, and its structured content the same process and the next
-    call.
-    """
+    """A process that runs, or waits for a person, on another goalport."""
 
     process_id: str
     tool: str
@@ -347,33 +320,27 @@ class RemoteProcess:
     @property
     def form(self) -> Mapping[str, object]:
         """The JSON Schema of an object: of the answer, or of one whose only member is the answer, as a yes or no is."""
-        if self._is_object:
-            return self._schema
-        return {"type": "object", "properties": {self._argument: self._schema}, "required": [self._argument]}
+        schema, argument = self._asked()
+        if schema.get("type") == "object":
+            return schema
+        return {"type": "object", "properties": {argument: schema}, "required": [argument]}
 
     def answered(self, answer: Mapping[str, object] | None) -> tuple[str, dict[str, Any]]:
         """The call (tool and arguments) that passes on the answer of a person; None: they declined."""
+        schema, argument = self._asked()
         given: object = dict(answer) if answer else answer
-        if not self._is_object:
-            given = answer.get(self._argument) if answer else None
-        if self._schema.get("type") == "boolean":
+        if schema.get("type") != "object":
+            given = answer.get(argument) if answer else None
+        if schema.get("type") == "boolean":
             given = bool(given)
         elif answer is None:
             return _CANCEL, {"processId": self.process_id}
-        return self.tool, {**self.arguments, self._argument: given}
+        return self.tool, {**self.arguments, argument: given}
 
-    @property
-    def _schema(self) -> Mapping[str, object]:
-        return cast("Mapping[str, object]", self.question["schema"]) if self.question else {}
-
-    @property
-    def _is_object(self) -> bool:
-        return self._schema.get("type") == "object"
-
-    @property
-    def _argument(self) -> str:
-        """The name of the argument that holds the answer."""
-        return next(each for each in self.arguments if each not in _ABOUT)
+    def _asked(self) -> tuple[Mapping[str, object], str]:
+        """The JSON Schema of the answer, and the name of the argument that holds it."""
+        schema: Any = self.question["schema"] if self.question else {}
+        return schema, next(each for each in self.arguments if each not in _ABOUT)
 
 
 def remote_process(result: "CallToolResult") -> RemoteProcess | None:

@@ -6,7 +6,7 @@ knows by the `Transport` class alone. All methods but `call` are used by the one
 
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -40,9 +40,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 MODERN: Final = "2026-07-28"
-_PAUSE, _LONG_PAUSE = 1.0, 30.0
-"""Seconds until a subscription that ended is opened again; the longer ones if it ended early."""
-_GOOD_SUBSCRIPTION_SECONDS: Final = 10.0
+_RESUBSCRIBE: Final = 10.0
+"""Seconds until a subscription that ended is opened again; each new one costs a list."""
 _AT_ONCE: Final = 25_000
 _A_SECOND: Final = 500
 _PROGRESS: Final = 1_000
@@ -72,33 +71,31 @@ class Sample(Protocol):
 
 
 class Transport(Protocol):
-    """How a server is reached: opens the two streams of messages of a session, and knows what went wrong below.
+    """How a server is reached: opens the two streams of messages of a session, and notes what went wrong below.
 
-    A class below it says only what it knows.
+    A class below it notes only what it knows.
     """
 
+    error: str = ""
+    """Why the last operation failed; empty: it did not, or nobody knows."""
+    stderr: str = ""
+    """The last line of the server's stderr, for those who run it and nobody else: it may hold a secret."""
     session_expired: bool = False
     """Whether the server answered just now that it does not know this session: it was started anew, or is another."""
     retry_after: float = 0.0
     """The seconds after which the server wants to be asked again; 0: it did not say."""
+    unanswered: Collection[object] = ()
+    """The ids of requests without an answer from the server; the errors that the session gets are the transport's."""
 
     def open(self) -> AbstractAsyncContextManager[Any]: ...
-
-    def last_error(self) -> str:
-        """Why the last operation failed, as far as the transport knows; empty: it does not."""
-        return ""
-
-    def stderr_tail(self) -> str:
-        """The last line of the server's stderr, for those who run it and nobody else: it may hold a secret."""
-        return ""
-
-    def is_unanswered(self, request_id: object) -> bool:
-        """Whether a request got no answer from the server; the error that the session gets is then the transport's."""
-        return False
 
 
 class ConnectionLost(Exception):
     """The connection cannot be used any more; the message says why, as far as that is known."""
+
+
+class NotCalled(ConnectionLost):
+    """The connection was lost before the call was sent, so the tool has certainly not run."""
 
 
 class SignInNeeded(GoalportError):
@@ -109,49 +106,6 @@ class SignInNeeded(GoalportError):
             f"the server {server!r} wants a person to sign in: run `goalport mcp check` in a terminal, "
             "answer the question of a process that needs its tools, or set `clientId` and `clientSecret` under `oauth`"
         )
-
-
-class NotCalled(ConnectionLost):
-    """The connection was lost before the call was sent, so the tool has certainly not run."""
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Delays and time-outs of connections, all in seconds."""
-
-    first_delay: float = 0.5
-    """Before a server that went away is tried again; doubled with each failure, and up to a half less by chance."""
-    longest_delay: float = 60.0
-    steady: float = 10.0
-    """After a connection that lasted as long, the delay is `first_delay` again."""
-    ping_every: float = 30.0
-    ping_timeout: float = 10.0
-    refresh_gap: float = 0.1
-    """Between a notification that the list of tools changed and asking for it, so that a burst is one request."""
-    wait_for_up: float = 5.0
-    """How long a call waits for a server that is coming back."""
-    caller_idle: float = 120.0
-    """How long the connection of a caller stays open that nobody uses."""
-    close_timeout: float = 8.0
-    """How long a connection may take to end in good order."""
-
-
-class Wakeup:
-    """Wakes the one task that waits for it; a notification that comes before the task waits is not lost."""
-
-    def __init__(self) -> None:
-        self._event = anyio.Event()
-
-    def notify(self) -> None:
-        self._event.set()
-
-    async def wait(self, seconds: float) -> bool:
-        """Wait for a notification, at most for these seconds; whether one came."""
-        with anyio.move_on_after(seconds):
-            await self._event.wait()
-        notified = self._event.is_set()
-        self._event = anyio.Event()
-        return notified
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +151,7 @@ class _MonitoredStream:
     """
 
     def __init__(self, stream: Any, wanted: Callable[[Any], bool], lost: Callable[[], None]) -> None:
-        self._stream = stream
-        self._wanted = wanted
-        self._lost = lost
+        self._stream, self._wanted, self._lost = stream, wanted, lost
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -228,25 +180,26 @@ class _MonitoredStream:
 
 
 class Connection:
-    """A session with a server that has answered."""
+    """A session with a server that has answered. `wake` wakes the task that owns it, as it is broken or changed."""
 
-    def __init__(self, config: ServerConfig, transport: Transport, wakeup: Wakeup, sample: Sample | None) -> None:
+    def __init__(
+        self, config: ServerConfig, transport: Transport, sample: Sample | None, wake: Callable[[], None]
+    ) -> None:
         self.calls = ActiveCalls(config.name)
+        self.transport = transport
         self.broken = False
         """Whether it is known that it cannot be used any more."""
         self.changed = False
         """Whether a list may have changed since it was read."""
-        self._config = config
-        self.transport = transport
-        self._wakeup = wakeup
-        self._sample = sample if config.sampling else None
         self.flood = ""
         """Why it has to end, as the server sent too much; empty: it did not."""
+        self.listing = Listing()
+        """What the server listed last."""
+        self._config, self._wake = config, wake
+        self._sample = sample if config.sampling else None
         self._left, self._counted_at = float(_AT_ONCE), monotonic()
         self._progress = BurstLimit(_PROGRESS)
         self._client: Client | None = None
-        self.listing = Listing()
-        """What the server listed last."""
         self._schema_faults: dict[str, str] = {}
         """Why the output schema of a tool is none, by its name, for tools that were called since the last list."""
         self._invalid: list[str] = []
@@ -300,7 +253,7 @@ class Connection:
     @property
     def last_error(self) -> str:
         """Why it ended, or the last operation failed, as far as that is known; empty: it is not."""
-        return self.flood or self.transport.last_error()
+        return self.flood or self.transport.error
 
     async def call(self, name: str, arguments: Mapping[str, object], call: Call) -> "CallToolResult":
         assert self._client is not None
@@ -310,12 +263,8 @@ class Connection:
             if report is not None:
                 await report(progress, total, None if message is None else cleaned(message, _PROGRESS_CHARACTERS))
 
-        return await self._client.call_tool(
-            name,
-            dict(arguments),
-            progress_callback=None if report is None else progress,
-            meta={PREFERS_HANDLE: True},
-        )
+        told = None if report is None else progress
+        return await self._client.call_tool(name, dict(arguments), progress_callback=told, meta={PREFERS_HANDLE: True})
 
     async def fetch(self, request: ToolRequest) -> "CallToolResult":
         """Read a resource or get a prompt, in a result as that of a tool: as blocks, or as structured content."""
@@ -357,12 +306,6 @@ class Connection:
         tools: Sequence[Definition] = ()
         if of.tools is not None:
             tools = await _pages(client.list_tools, "tools", _MOST_TOOLS, notes)
-        wanted: list[tuple[str, str, Callable[..., Awaitable[Any]]]] = []
-        if of.resources is not None:
-            wanted.append(("resources", "resources", client.list_resources))
-            wanted.append(("templates", "resource_templates", client.list_resource_templates))
-        if of.prompts is not None:
-            wanted.append(("prompts", "prompts", client.list_prompts))
         seconds = min(_OTHERS_TIMEOUT, self._config.connect_timeout / 2)
 
         async def read(what: str, attribute: str, listing: Callable[..., Awaitable[Any]]) -> None:
@@ -377,8 +320,11 @@ class Connection:
 
         # At once: one that does not answer must not use up the time of the others.
         async with anyio.create_task_group() as tasks:
-            for each in wanted:
-                tasks.start_soon(read, *each)
+            if of.resources is not None:
+                tasks.start_soon(read, "resources", "resources", client.list_resources)
+                tasks.start_soon(read, "templates", "resource_templates", client.list_resource_templates)
+            if of.prompts is not None:
+                tasks.start_soon(read, "prompts", "prompts", client.list_prompts)
         self._schema_faults.clear()
         notes += self._invalid
         self.listing = Listing(tuple(tools), tuple(notes), has_resources=of.resources is not None, **found)
@@ -425,10 +371,13 @@ class Connection:
             raise ValueError(f"tool {name}: its structured content does not fit: {words}")
 
     def mark_broken(self) -> None:
-        """Mark the connection as broken, and wake the task that owns it."""
         if not self.broken:
             self.broken = True
-            self._wakeup.notify()
+            self._wake()
+
+    def mark_changed(self) -> None:
+        self.changed = True
+        self._wake()
 
     def _wants(self, item: Any) -> bool:
         """Whether a message is passed on to the session. Raises `StopAsyncIteration` where there are too many.
@@ -449,7 +398,7 @@ class Connection:
             params: Any = getattr(message, "params", None) or {}
             return self._progress.allows(str(params.get("progressToken")))
         # The code of an error does not tell that the server is lost: servers use -32000 for errors of their own.
-        if hasattr(message, "error") and self.transport.is_unanswered(getattr(message, "id", None)):
+        if hasattr(message, "error") and getattr(message, "id", None) in self.transport.unanswered:
             self.mark_broken()
         found = getattr(message, "result", None)
         page = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
@@ -460,18 +409,12 @@ class Connection:
                 self._invalid.extend(notes)
         return True
 
-    def mark_changed(self) -> None:
-        """Mark the lists as changed, and wake the task that owns the connection."""
-        self.changed = True
-        self._wakeup.notify()
-
     async def _subscribe(self, client: "Client") -> None:
         """Subscribe to changes of the lists, as newer revisions offer it; a subscription that ends is opened again."""
         from mcp import MCPError
         from mcp.client.subscriptions import SubscriptionLost
 
         while True:
-            began = anyio.current_time()
             try:
                 async with client.listen(
                     tools_list_changed=True, resources_list_changed=True, prompts_list_changed=True
@@ -486,8 +429,7 @@ class Connection:
                 # It does not do that, or it is gone; asking for the list tells which.
                 self.mark_changed()
                 return
-            # Each new subscription costs a list; where none lasts, they are rare.
-            await anyio.sleep(_PAUSE if anyio.current_time() - began > _GOOD_SUBSCRIPTION_SECONDS else _LONG_PAUSE)
+            await anyio.sleep(_RESUBSCRIBE)
 
     async def _answer_sampling(
         self, context: "ClientRequestContext", params: "CreateMessageRequestParams"
@@ -518,7 +460,6 @@ async def _pages(listing: Callable[..., Awaitable[Any]], attribute: str, most: i
         if cursor is None:
             return found
         if cursor in cursors:
-            notes.append(f"its list of {what} goes round in a circle, and was cut")
-            return found
-    notes.append(f"its list of {what} does not end, and was cut")
+            break
+    notes.append(f"its list of {what} {'goes round in a circle' if cursor in cursors else 'does not end'}, and was cut")
     return found

@@ -13,10 +13,11 @@ import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import aclosing, suppress
 from errno import EADDRINUSE
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from time import time
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import anyio
@@ -46,7 +47,7 @@ from pydantic import BaseModel
 from goalport.base.bounded_answers import bounded_client
 from goalport.base.errors import GoalportError, SettingsError, ToolError
 from goalport.base.files import replace_file
-from goalport.base.sealing import ProcessSeals
+from goalport.base.sealing import ProcessSeal, ProcessSeals
 from goalport.base.secrecy import register_secrets
 from goalport.tools.upstream.active_calls import Ask, SignInAddress
 from goalport.tools.upstream.config import IdentityProvider, OAuthConfig, ServerConfig
@@ -69,13 +70,6 @@ _ANSWER: Final = (
     b"HTTP/1.1 %s\r\nContent-Type: text/html; charset=utf-8\r\nConnection: close\r\n\r\n"
     b"<!doctype html><title>goalport</title><p>%s</p>"
 )
-
-
-class Seal(Protocol):
-    """Encrypts what is kept. `unseal` raises `SettingsError` where the key of old is not there any more."""
-
-    def seal(self, secret: bytes, /) -> str: ...
-    def unseal(self, sealed: str, /) -> bytes: ...
 
 
 class TokenRecord(BaseModel):
@@ -105,10 +99,8 @@ class TokenFile:
     What it reads and writes is hidden in what others are shown.
     """
 
-    def __init__(self, path: Path, url: str, seal: Seal) -> None:
-        self._path = path
-        self._url = url
-        self._seal = seal
+    def __init__(self, path: Path, url: str, seal: ProcessSeal) -> None:
+        self._path, self._url, self._seal = path, url, seal
 
     async def get_tokens(self) -> OAuthToken | None:
         """The tokens, of which the access token may have ended."""
@@ -146,22 +138,12 @@ class TokenFile:
 
     def _read(self) -> TokenRecord:
         # Whoever cannot be read any more is asked to sign in again.
-        with suppress(FileNotFoundError, ValueError, SettingsError):
-            written = self._path.read_text("utf-8")
-            members = json.loads(written)
-            # Files of earlier versions are not sealed; they are with the next token.
-            plain = self._seal.unseal(members["sealed"]) if "sealed" in members else written
-            kept = TokenRecord.model_validate_json(plain)
+        with suppress(FileNotFoundError, LookupError, TypeError, ValueError, SettingsError):
+            sealed = json.loads(self._path.read_text("utf-8"))["sealed"]
+            kept = TokenRecord.model_validate_json(self._seal.unseal(sealed))
             if kept.url == self._url:
                 return kept
         return TokenRecord(url=self._url)
-
-
-class ExchangeFailed(GoalportError):
-    """The identity provider gave no grant for an ID token."""
-
-    def __init__(self, server: str, reason: str) -> None:
-        super().__init__(f"the identity provider gave nothing for the server {server!r}: {reason}")
 
 
 Visit = Callable[[str], Awaitable[AuthorizationCodeResult]]
@@ -180,29 +162,21 @@ def signed_requests(
             with warnings.catch_warnings():
                 # Without an issuer the SDK warns whoever wrote the configuration; our own report of it says more.
                 warnings.simplefilter("ignore", MCPDeprecationWarning)
-                if oauth.private_key:
-                    signed = SignedJWTParameters(
-                        issuer=client,
-                        subject=client,
-                        signing_key=oauth.private_key,
-                        signing_algorithm=oauth.signing_algorithm,
-                    )
-                    proof = signed.create_assertion_provider()
-                    return PrivateKeyJWTOAuthProvider(config.url, storage, client, proof, scope, issuer)
-                secret, secret_in = oauth.client_secret, oauth.secret_in
-                return ClientCredentialsOAuthProvider(config.url, storage, client, secret, secret_in, scope, issuer)
+                if not oauth.private_key:
+                    secret, secret_in = oauth.client_secret, oauth.secret_in
+                    return ClientCredentialsOAuthProvider(config.url, storage, client, secret, secret_in, scope, issuer)
+                key, algorithm = oauth.private_key, oauth.signing_algorithm
+                signed = SignedJWTParameters(
+                    issuer=client, subject=client, signing_key=key, signing_algorithm=algorithm
+                )
+                proof = signed.create_assertion_provider()
+                return PrivateKeyJWTOAuthProvider(config.url, storage, client, proof, scope, issuer)
         case "jwt_bearer":
-            provider = oauth.identity_provider
-            assert provider is not None
+            assert oauth.identity_provider is not None
+            exchanged = partial(_exchanged, config.name, oauth.identity_provider)
+            secret, secret_in = oauth.client_secret, oauth.secret_in
             return IdentityAssertionOAuthProvider(
-                config.url,
-                storage,
-                client,
-                oauth.client_secret,
-                oauth.issuer,
-                lambda audience, resource: _exchanged(config.name, provider, audience, resource),
-                scope,
-                oauth.secret_in,
+                config.url, storage, client, secret, oauth.issuer, exchanged, scope, secret_in
             )
 
 
@@ -264,13 +238,17 @@ class _Exchanged(BaseModel):
 
 
 async def _exchanged(server: str, provider: IdentityProvider, audience: str, resource: str) -> str:
-    """An identity assertion for this authorization server and resource. Raises `ExchangeFailed`."""
+    """An identity assertion for this authorization server and resource. Raises `GoalportError`."""
+
+    def failure(reason: str) -> GoalportError:
+        return GoalportError(f"the identity provider gave nothing for the server {server!r}: {reason}")
+
     token = provider.id_token
     if provider.id_token_file is not None:
         try:
             token = (await to_thread.run_sync(provider.id_token_file.read_text, "utf-8")).strip()
         except (OSError, UnicodeDecodeError):
-            raise ExchangeFailed(server, "its `idTokenFile` cannot be read") from None
+            raise failure("its `idTokenFile` cannot be read") from None
     asked = {
         "grant_type": _TOKEN_EXCHANGE,
         "requested_token_type": _ID_JAG,
@@ -287,24 +265,14 @@ async def _exchanged(server: str, provider: IdentityProvider, audience: str, res
         response.raise_for_status()
         answer = _Exchanged.model_validate_json(response.content)
     except httpx2.HTTPStatusError as error:
-        raise ExchangeFailed(server, f"HTTP {error.response.status_code}") from None
+        raise failure(f"HTTP {error.response.status_code}") from None
     except (httpx2.HTTPError, httpx2.StreamError) as error:
-        raise ExchangeFailed(server, str(error) or type(error).__name__) from None
+        raise failure(str(error) or type(error).__name__) from None
     except ValueError:
-        raise ExchangeFailed(server, "what it answered is no token") from None
+        raise failure("what it answered is no token") from None
     if answer.issued_token_type != _ID_JAG:
-        raise ExchangeFailed(server, f"it answered with a {answer.issued_token_type}, and {_ID_JAG} was asked for")
+        raise failure(f"it answered with a {answer.issued_token_type}, and {_ID_JAG} was asked for")
     return answer.access_token
-
-
-class PortTaken(GoalportError):
-    """Another program listens on the port to which a person's browser is sent back."""
-
-    def __init__(self, server: str, port: int) -> None:
-        super().__init__(
-            f"port {port} of 127.0.0.1 is taken, to which the browser comes back after signing in to {server!r}: "
-            "end the program that listens there, or set `redirectPort` under `oauth`"
-        )
 
 
 class SignIns:
@@ -315,9 +283,7 @@ class SignIns:
     """
 
     def __init__(self, folder: Path, seals: ProcessSeals, redirect_uri: Callable[[], str]) -> None:
-        self._redirect_uri = redirect_uri
-        self._folder = folder
-        self._seals = seals
+        self._folder, self._seals, self._redirect_uri = folder, seals, redirect_uri
         self._awaited: dict[str, asyncio.Future[Mapping[str, str]]] = {}
         """The browsers that are to come back, by the state that they bring."""
         self._running: dict[tuple[str, str], _SignIn] = {}
@@ -349,7 +315,10 @@ class SignIns:
             except OSError as error:
                 if error.errno != EADDRINUSE:
                     raise
-                raise PortTaken(config.name, port) from error
+                raise ToolError(
+                    f"port {port} of 127.0.0.1 is taken, to which the browser comes back after signing in to "
+                    f"{config.name!r}: end the program that listens there, or set `redirectPort` under `oauth`"
+                ) from error
             async with listener:
                 serving = asyncio.ensure_future(listener.serve(self._answer))
                 try:
@@ -414,8 +383,6 @@ class SignIns:
             # Without the words of the other server: a model reads this.
             reason = type(error).__name__
             raise ToolError(f"nobody could be signed in to the server {config.name!r} ({reason}).") from error
-        except PortTaken as error:
-            raise ToolError(str(error)) from error
 
     async def _visit(self, url: str, show: SignIn) -> AuthorizationCodeResult:
         """Show a person the page where they sign in, and wait for their browser to come back."""

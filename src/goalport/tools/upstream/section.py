@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Final, TypeVar, cast
 
 from pydantic import (
     BeforeValidator,
@@ -420,12 +420,8 @@ def names_of(cls: type[Any]) -> Mapping[str, tuple[str, str]]:
 _ADAPTERS: Final[Callable[[type[Any]], TypeAdapter[Any]]] = lru_cache(TypeAdapter)
 
 
-class Mistake(NamedTuple):
-    """Why a record cannot be used."""
-
-    reason: str
-    place: JsonPath
-    field: str
+Mistake = tuple[str, JsonPath, str]
+"""Why a record cannot be used, where that is, and the field."""
 
 
 def read(
@@ -465,7 +461,7 @@ def read(
             if reason.startswith(("should ", "is ", "has ", "cannot ")):
                 reason = f"{next(step for step in reversed(place) if isinstance(step, str))} {reason}"
             if each["type"] == "value_error":
-                mistakes.append(Mistake(reason, place, str(each["loc"][0])))
+                mistakes.append((reason, place, str(each["loc"][0])))
             else:
                 written.note(reason, place)
             if (counts := context.get("counts")) is None:

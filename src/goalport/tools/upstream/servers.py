@@ -1,14 +1,16 @@
 """All upstream servers of a configuration: connected and ended together, and compared with it again when it changes.
 
 `platform` owns the object and shows its reports; each server has a connection and a task of its own in
-`upstream_server`. Which groups the tools of the servers form is the business of `upstream_groups`.
+`upstream_server`, and a server that gets the credentials of callers one for each credential while it is used. Which
+groups the tools of the servers form is the business of `upstream_groups`.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
-from dataclasses import replace
+import re
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
@@ -18,16 +20,20 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 from pydantic import SecretStr
 
-from goalport.base.caller import Caller
-from goalport.base.errors import SettingsError
+from goalport.base.caller import ANONYMOUS, Caller
+from goalport.base.errors import SettingsError, ToolError
 from goalport.base.sealing import ProcessSeals, sealing_keys
 from goalport.base.secrecy import hide_in, register_secrets
+from goalport.tools import CALL_SITE, ToolResult
 from goalport.tools.upstream.config import ConfigProblem, McpConfig, ServerConfig
-from goalport.tools.upstream.connection import BurstLimit, Sample, SignIn, Timing, Transport
-from goalport.tools.upstream.tool import PINS_FILE, Pins
+from goalport.tools.upstream.connection import BurstLimit, Listing, Sample, SignIn, Transport
+from goalport.tools.upstream.tool import PINS_FILE, Pins, ToolRequest
 from goalport.tools.upstream.upstream_groups import UpstreamGroups
-from goalport.tools.upstream.upstream_server import CallerServers, ServerReport, ServerState, UpstreamServer
+from goalport.tools.upstream.upstream_server import ServerReport, ServerState, Timing, UpstreamServer
 
+_TOKEN: Final = "${caller.token}"  # noqa: S105 - the name of a variable
+_ID: Final = "${caller.id}"
+_SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
 _BURST: Final = 20
 """Records from one line of a library that are logged in one period."""
 _LIBRARY_LOGGERS: Final = (
@@ -82,15 +88,13 @@ class UpstreamServers:
         """Shows a person the page where they sign in to a server; None: there is nobody."""
         self.on_change: Callable[[], None] = lambda: None
         """Called when a server's state or its list of tools has changed; it must not raise."""
-        self._read = read
-        self._timing = timing
-        self._transports = transports or {}
         self.redirect_uri = ""
         """Where a web server takes the browsers of people who have signed in, for `come_back`; empty: there is none."""
         self.data_dir, self.state_keys = data_dir, state_keys
         self.servers: dict[str, UpstreamServer] = {}
         """By name, in the order of the configuration; empty before they are connected."""
-        self._callers: dict[str, CallerServers] = {}
+        self._read, self._timing, self._transports = read, timing, transports or {}
+        self._callers: dict[str, _CallerServers] = {}
         """The connections of callers to the servers that get their credentials."""
         self._tasks: TaskGroup | None = None
         self._opened = False
@@ -124,11 +128,8 @@ class UpstreamServers:
 
     def reports(self) -> tuple[ServerReport, ...]:
         """The state of each server, in the order of the configuration; none while they are not connected."""
-        if not self.connected:
-            return ()
-        return tuple(
-            replace(each.report(), callers=len(self._callers.get(each.name, ()))) for each in self.servers.values()
-        )
+        servers = self.servers.values() if self.connected else ()
+        return tuple(replace(each.report(), callers=len(self._callers.get(each.name, ()))) for each in servers)
 
     def sign_ins_of(self, caller: Caller, *, end: bool = False) -> int:
         """At how many servers a caller is signed in with tokens of their own; `end`: they are signed out here."""
@@ -197,9 +198,10 @@ class UpstreamServers:
         self._task, self._opened = None, False
 
     async def reload(self) -> None:
-        """Read the configuration again, and take it as `apply` does; nothing where it comes from no file.
+        """Read the configuration again, and take it: servers that are the same in both stay connected.
 
-        Raises `SettingsError` for a new required server that is not there; the configuration is taken all the same.
+        Nothing happens where it comes from no file. Raises `SettingsError` for a new required server that is not there;
+        the configuration is taken all the same.
         """
         if self._read is not None:
             config = await to_thread.run_sync(self._read)
@@ -207,29 +209,28 @@ class UpstreamServers:
             await self.apply(config)
 
     async def apply(self, config: McpConfig) -> None:
-        """Take another configuration: servers that are the same in both stay connected.
-
-        Raises `SettingsError` for a new required server that does not come; the configuration is taken all the same.
-        """
+        """Take another configuration, as `reload` does."""
         self.config = config
         if self.connected:
             before = self.servers
-            kept = {name: each for name, each in before.items() if config.servers.get(name) == each.config}
+            self.servers = {name: each for name, each in before.items() if config.servers.get(name) == each.config}
+            ended = [each for name, each in before.items() if name not in self.servers]
             # The secrets of those that end now are still to be hidden while they do.
-            known = (*config.servers.values(), *(each.config for each in before.values()))
-            register_secrets(self, (each for one in known for each in one.all_secrets()))
-            await self._stop(each for name, each in before.items() if name not in kept)
-            self.servers = kept
-            await self._start(each for name, each in config.servers.items() if name not in kept)
+            self._hide_secrets(each.config for each in ended)
+            await self._stop(ended)
+            await self._start(each for name, each in config.servers.items() if name not in self.servers)
             self.on_change()
         elif self._opened:
             self._opened = False
             await self.open()
             self.on_change()
 
+    def _hide_secrets(self, ended: Iterable[ServerConfig] = ()) -> None:
+        register_secrets(self, (each for one in (*self.config.servers.values(), *ended) for each in one.all_secrets()))
+
     async def _start(self, configs: Iterable[ServerConfig]) -> None:
         assert self._tasks is not None
-        register_secrets(self, (each for config in self.config.servers.values() for each in config.all_secrets()))
+        self._hide_secrets()
         started = {config.name: self._server(config) for config in configs}
         known = self.servers | started
         self.servers = {name: known[name] for name in self.config.servers if name in known}
@@ -246,28 +247,27 @@ class UpstreamServers:
                     raise SettingsError(f"The required server {each.name!r} is {each.state}: {each.last_error}.")
 
     def _server(self, config: ServerConfig) -> UpstreamServer:
-        own_tokens = config.oauth is not None and config.oauth.per_caller
-        callers = None
-        if config.forward_auth or own_tokens:
-            assert self._tasks is not None
-
-            def of_caller(filled: ServerConfig, caller: Caller) -> UpstreamServer:
-                return self._made(filled, _owner(caller) if own_tokens else "", whose=caller.id)
-
-            callers = CallerServers(config, of_caller, self._tasks, self._timing.caller_idle)
-            self._callers[config.name] = callers
-
         def changed() -> None:
             # It may be another one by the time that it is called.
             self.on_change()
 
-        return self._made(config, "", on_change=changed, callers=callers)
+        has_own_tokens = config.oauth is not None and config.oauth.per_caller
+        if not (config.forward_auth or has_own_tokens):
+            return self._made(config, "", on_change=changed)
+
+        def of_caller(filled: ServerConfig, caller: Caller) -> UpstreamServer:
+            return self._made(filled, _owner(caller) if has_own_tokens else "", whose=caller.id)
+
+        assert self._tasks is not None
+        callers = self._callers[config.name] = _CallerServers(config, of_caller, self._tasks, self._timing.caller_idle)
+        return self._made(config, "", on_change=changed, call=callers.call, list_tools=callers.list_tools)
 
     def _made(self, config: ServerConfig, owner: str, **more: Any) -> UpstreamServer:
         """A server whose tokens are those of an owner; empty: all callers share them."""
         from goalport.tools.upstream.transports import HttpTransport, StdioTransport
 
         more |= {"timing": self._timing, "sample": self.sample}
+        oauth = config.oauth
         if config.name in self._transports:
             return UpstreamServer(config, self._transports[config.name], **more)
         if config.transport == "stdio":
@@ -276,7 +276,6 @@ class UpstreamServers:
             from goalport.tools.upstream.a2a_agents import AgentConnection
 
             more["connection"] = AgentConnection
-        oauth = config.oauth
         if oauth is None or (oauth.per_caller and config.listing_headers):
             return UpstreamServer(config, HttpTransport(config), **more)
         web = HttpTransport(config, lambda: self.sign_ins.auth(config, oauth, owner, self.show_sign_in))
@@ -301,6 +300,149 @@ class UpstreamServers:
 
 def _owner(caller: Caller) -> str:
     return f"{caller.issuer}\0{caller.id}"
+
+
+def _refuse_fatal(config: McpConfig) -> None:
+    if fatal := [str(each) for each in config.problems if each.is_fatal]:
+        raise SettingsError("\n".join(fatal))
+
+
+@dataclass(eq=False)
+class _CallerServer:
+    """One caller's connection, and how many calls use it now."""
+
+    server: UpstreamServer
+    users: int = 0
+    used_at: float = 0.0
+    forgotten: anyio.Event = field(default_factory=anyio.Event)
+
+
+class _CallerServers:
+    """Calls the tools of one server, each over the connection of the caller on whose behalf it is made.
+
+    No two callers share one, nor two tokens of one caller, as they may grant different things. Nothing of a credential
+    is kept but in the connection made for it, and it is hidden in whatever is logged meanwhile.
+
+    `make` makes the server that the configuration of a caller describes, `tasks` runs them, and after `idle` seconds
+    without a call they end.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        make: Callable[[ServerConfig, Caller], UpstreamServer],
+        tasks: TaskGroup,
+        idle: float,
+    ) -> None:
+        self._config, self._make, self._tasks, self._idle = config, make, tasks, idle
+        self._servers: dict[tuple[object, ...], _CallerServer] = {}
+
+    def __len__(self) -> int:
+        return len(self._servers)
+
+    async def call(self, request: ToolRequest) -> ToolResult:
+        """Call a tool as the caller. Raises `ToolError`, also where there is nothing to tell the server who calls."""
+        async with AsyncExitStack() as stack:
+            try:
+                server = await stack.enter_async_context(self._server())
+            except ToolError as error:
+                raise ToolError(f"{request.shown}: {error}") from None
+            return await server.client.call(request)
+
+    async def list_tools(self) -> Listing:
+        """What the server lists for the caller, who signs in first if need be. Raises `ToolError`."""
+        async with self._server() as server:
+            await server.client.connect()
+            return Listing(tuple(each.definition for each in server.tools))
+
+    def stop(self, caller: Caller | None = None) -> None:
+        """End the connections of a caller, or all."""
+        for key in [*self._servers]:
+            if caller is None or key[:2] == caller.identity:
+                self._servers.pop(key).forgotten.set()
+
+    def _headers(self, caller: Caller) -> dict[str, str]:
+        """The headers that say who calls. Raises `ToolError` where that cannot be said."""
+        from mcp.server.auth.middleware.auth_context import get_access_token
+
+        templates, oauth, server = self._config.caller_headers, self._config.oauth, self._config.name
+        is_nobody = caller.same_as(ANONYMOUS)
+        token = get_access_token()
+        issuer = str((token.claims or {}).get("iss", "")) if token else ""
+        is_own = token is not None and caller.same_as(Caller(token.subject or token.client_id, issuer))
+        known = {_ID: "" if is_nobody else caller.id, _TOKEN: token.token if token and is_own else ""}
+        known = {name: value for name, value in known.items() if any(name in each for each in templates.values())}
+        wrong = next((name for name, value in known.items() if not _SENDABLE.fullmatch(value)), None)
+        if is_nobody and (wrong or (oauth is not None and oauth.per_caller)):
+            raise ToolError(
+                f"the server {server!r} wants to know who calls, and this call is nobody's: authenticate the caller."
+            )
+        if wrong and known[wrong]:
+            raise ToolError(
+                f"the server {server!r} gets {wrong} in a header, and there is a character in it that none can have."
+            )
+        if wrong:
+            raise ToolError(
+                f"the server {server!r} gets the token of whoever calls, and the token of {caller.id!r} is not here: "
+                "this goes on without the request that it came with. The same caller has to call again, or to answer a "
+                "question."
+            )
+        # In one pass: a value may look like a variable.
+        variables = re.compile("|".join(map(re.escape, known)))
+        return {name: variables.sub(lambda found: known[found[0]], each) for name, each in templates.items()}
+
+    @asynccontextmanager
+    async def _server(self) -> AsyncGenerator[UpstreamServer]:
+        """The connection of the caller of the running code. Raises `ToolError` where there is none."""
+        site = CALL_SITE.get()
+        caller = ANONYMOUS if site is None else site.caller
+        headers = self._headers(caller)
+        key = (*caller.identity, *sorted(headers.items()))
+        if (own := self._servers.get(key)) is None:
+            if len(self._servers) >= self._config.max_callers:
+                unused = {each.used_at: known for known, each in self._servers.items() if not each.users}
+                if not unused:
+                    raise ToolError(f"the server {self._config.name!r} is busy with other callers. Try again later.")
+                self._servers.pop(unused[min(unused)]).forgotten.set()
+            config = replace(
+                self._config,
+                headers={**self._config.headers, **headers},
+                listing_headers={},
+                caller_headers={},
+                secrets=(*self._config.secrets, *(each.rpartition(" ")[2] for each in headers.values())),
+            )
+            own = self._servers[key] = _CallerServer(self._make(config, caller))
+            register_secrets(own.server, config.all_secrets())
+            self._tasks.start_soon(self._run, key, own)
+        own.users += 1
+        try:
+            await own.server.wait_first_attempt()
+            if not (own.server.state.callable or own.server.connections):
+                self._forget(key, own)
+                raise ToolError(
+                    f"the server {self._config.name!r} did not let this caller in, or is down. Do without it, or make "
+                    "a call with another credential."
+                )
+            yield own.server
+        finally:
+            own.users -= 1
+            own.used_at = anyio.current_time()
+
+    async def _run(self, key: tuple[object, ...], own: _CallerServer) -> None:
+        """Own a connection until nobody has used it for a while."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(own.server.run)
+            while not own.forgotten.is_set():
+                with anyio.move_on_after(self._idle):
+                    await own.forgotten.wait()
+                if not own.users and anyio.current_time() >= own.used_at + self._idle:
+                    self._forget(key, own)
+            await own.server.stop()
+
+    def _forget(self, key: tuple[object, ...], own: _CallerServer) -> None:
+        if self._servers.get(key) is own:
+            del self._servers[key]
+        own.forgotten.set()
 
 
 @contextmanager
@@ -329,8 +471,3 @@ def _filtered_library_logs() -> Generator[None]:
     finally:
         for each in loggers:
             each.removeFilter(is_logged)
-
-
-def _refuse_fatal(config: McpConfig) -> None:
-    if fatal := [str(each) for each in config.problems if each.is_fatal]:
-        raise SettingsError("\n".join(fatal))

@@ -10,10 +10,11 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -28,134 +29,14 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock, Tool as Definition
     from pydantic import BaseModel
 
+T = TypeVar("T", bound="BaseModel")
 PINS_FILE: Final = "tool-pins.json"
 """Its name in the data folder."""
 _FIELDS: Final = {"name", "title", "description", "input_schema", "output_schema", "annotations"}
-_FIELDS_BEFORE: Final = {"name", "description", "input_schema", "annotations"}
 _CHANGED: Final = "it is not as it was when it was trusted"
 _NEW: Final = "it is new"
-Record = dict[str, dict[str, dict[str, str]]]
+_RECORD: Final = TypeAdapter(dict[str, dict[str, dict[str, str]]])
 """By server and tool: the fingerprint that is `trusted`, and another one that was `seen` since."""
-_RECORD: Final = TypeAdapter(Record)
-
-
-class Fingerprint(NamedTuple):
-    """Hashes of what models and hosts read of a tool."""
-
-    now: str
-    before: str
-    """As it was until titles and output schemas counted too. A file that has it is brought up to date."""
-
-
-def fingerprint(definition: "Definition") -> Fingerprint:
-    """SHA-256 of what models and hosts read of a tool: name, texts, schemas and annotations, as sorted JSON."""
-    before = _FIELDS_BEFORE if definition.description else _FIELDS_BEFORE | {"title"}
-    return Fingerprint(f"v2:{_hash(definition, _FIELDS)}", _hash(definition, before))
-
-
-def _hash(definition: "Definition", fields: set[str]) -> str:
-    plain: dict[str, Any] = definition.model_dump(mode="json", by_alias=True, include=fields, exclude_none=True)
-    written = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return f"sha256:{hashlib.sha256(written.encode()).hexdigest()}"
-
-
-@dataclass
-class Pins:
-    """The trusted definitions, in a file that only its owner may read."""
-
-    path: Path
-    _record: Record = field(default_factory=dict[str, dict[str, dict[str, str]]], init=False)
-    _stamp: tuple[int, int] | None = field(default=None, init=False)
-    _unreadable: str = field(default="", init=False)
-
-    @property
-    def stamp(self) -> object:
-        """Time and number of the file, which are others after it was written; None: there is no file."""
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_ino
-
-    def withheld(self, server: str, prints: Mapping[str, Fingerprint]) -> Mapping[str, str]:
-        """Compare the tools of a server, with their fingerprints; those that must not be used, with the reason.
-
-        The first list of a server that has tools is trusted, and written to the file.
-        """
-        self._load()
-        if self._unreadable:
-            return dict.fromkeys(prints, f"what is trusted is not known: {self._unreadable}")
-        if not prints:
-            return {}
-        if server not in self._record:
-            self._record[server] = {name: {"trusted": found.now} for name, found in prints.items()}
-            return self._unsaved(prints)
-        entries = self._record[server]
-        before = {name: dict(entry) for name, entry in entries.items()}
-        for name, found in prints.items():
-            entry = entries.setdefault(name, {})
-            if entry.get("trusted") in found:
-                entries[name] = {"trusted": found.now}
-            else:
-                entry["seen"] = found.now
-        if entries != before and (unsaved := self._unsaved(prints)):
-            return unsaved
-        return {name: _CHANGED if "trusted" in entries[name] else _NEW for name in prints if "seen" in entries[name]}
-
-    def why_untrusted(self, server: str, tool: str, found: Fingerprint) -> str:
-        """Why a tool with this fingerprint must not be used, by the file alone; empty: it may be."""
-        self._load()
-        if self._unreadable:
-            return f"what is trusted is not known: {self._unreadable}"
-        entry = self._record.get(server, {}).get(tool)
-        if server not in self._record or (entry is not None and entry.get("trusted") in found):
-            return ""
-        return _NEW if entry is None or "trusted" not in entry else _CHANGED
-
-    def trust(self, server: str, tool: str) -> None:
-        """Trust the definition of a tool that was last listed. Raises `UnknownName` for a tool that never was."""
-        self._load()
-        entries = self._record.get(server)
-        if entries is None:
-            raise UnknownName("pinned server", server, self._record)
-        if tool not in entries:
-            raise UnknownName("pinned tool", tool, entries)
-        entry = entries[tool]
-        entries[tool] = {"trusted": entry.get("seen", entry.get("trusted", ""))}
-        self._save()
-
-    def _unsaved(self, prints: Mapping[str, Fingerprint]) -> dict[str, str]:
-        """Write the file. Where that fails, every tool is withheld: what cannot be remembered is not trusted."""
-        try:
-            self._save()
-        except OSError as error:
-            reason = f"what is trusted cannot be written to {self.path} ({error.strerror or type(error).__name__})"
-            return dict.fromkeys(prints, reason)
-        return {}
-
-    def _load(self) -> None:
-        stamp = cast("tuple[int, int] | None", self.stamp)
-        if stamp is None:
-            self._record, self._unreadable = {}, ""
-        elif stamp != self._stamp:
-            self._record, self._unreadable = {}, ""
-            try:
-                self._record = _RECORD.validate_python(json.loads(self.path.read_text("utf-8")))
-            except ValidationError:
-                self._unreadable = f"{self.path} holds something else"
-            except (OSError, ValueError) as error:
-                self._unreadable = f"{self.path} cannot be read ({type(error).__name__})"
-            if self._unreadable:
-                self._unreadable += ". Remove it to trust everything anew."
-        self._stamp = stamp
-
-    def _save(self) -> None:
-        replace_file(self.path, json.dumps(self._record, indent=2, sort_keys=True))
-        self._stamp = cast("tuple[int, int] | None", self.stamp)
-
-
-T = TypeVar("T", bound="BaseModel")
-
 _DESCRIPTION_CHARACTERS: Final = 4_000
 _TITLE_CHARACTERS: Final = 200
 _NAME_CHARACTERS: Final = 256
@@ -181,7 +62,90 @@ CUT: Final = "[The result was too long, and not all of it is here. Ask for less.
 """The text after a result that was too long."""
 
 
-Kind = Literal["tool", "resource", "prompt"]
+class Pins:
+    """The trusted definitions, in a file that only its owner may read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._record: dict[str, dict[str, dict[str, str]]] = {}
+        self._read_at: object = None
+        self._unreadable = ""
+
+    @property
+    def stamp(self) -> tuple[int, int] | None:
+        """Time and number of the file, which are others after it was written; None: there is no file."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino
+
+    def withheld(self, server: str, prints: Mapping[str, str]) -> Mapping[str, str]:
+        """Compare the tools of a server, with their fingerprints; those that must not be used, with the reason.
+
+        The first list of a server that has tools is trusted, and written to the file.
+        """
+        self._load()
+        if self._unreadable:
+            return dict.fromkeys(prints, self._unreadable)
+        if not prints:
+            return {}
+        entries = self._record.get(server)
+        if entries is None:
+            now = {name: {"trusted": found} for name, found in prints.items()}
+        else:
+            now = {name: dict(entry) for name, entry in entries.items()}
+            for name, found in prints.items():
+                entry = now.setdefault(name, {})
+                now[name] = {"trusted": found} if entry.get("trusted") == found else {**entry, "seen": found}
+        if now != entries:
+            self._record[server] = now
+            try:
+                self._save()
+            except OSError as error:
+                # What cannot be remembered is not trusted, and compared with the file again.
+                self._read_at = None
+                reason = f"what is trusted cannot be written to {self.path} ({error.strerror or type(error).__name__})"
+                return dict.fromkeys(prints, reason)
+        return {name: _CHANGED if "trusted" in now[name] else _NEW for name in prints if "seen" in now[name]}
+
+    def why_untrusted(self, server: str, tool: str, found: str) -> str:
+        """Why a tool with this fingerprint must not be used, by the file alone; empty: it may be."""
+        self._load()
+        if self._unreadable or server not in self._record:
+            return self._unreadable
+        trusted = self._record[server].get(tool, {}).get("trusted")
+        return "" if trusted == found else _NEW if trusted is None else _CHANGED
+
+    def trust(self, server: str, tool: str) -> None:
+        """Trust the definition of a tool that was last listed. Raises `UnknownName` for a tool that never was."""
+        self._load()
+        entries = self._record.get(server)
+        if entries is None:
+            raise UnknownName("pinned server", server, self._record)
+        if tool not in entries:
+            raise UnknownName("pinned tool", tool, entries)
+        entry = entries[tool]
+        entries[tool] = {"trusted": entry.get("seen", entry.get("trusted", ""))}
+        self._save()
+
+    def _load(self) -> None:
+        stamp = self.stamp
+        if stamp is None or stamp != self._read_at:
+            self._record, reason = {}, ""
+            try:
+                self._record = {} if stamp is None else _RECORD.validate_json(self.path.read_bytes())
+            except ValidationError:
+                reason = "holds something else"
+            except OSError as error:
+                reason = f"cannot be read ({type(error).__name__})"
+            remove = f"what is trusted is not known: {self.path} {reason}. Remove it to trust everything anew."
+            self._unreadable = remove if reason else ""
+        self._read_at = stamp
+
+    def _save(self) -> None:
+        replace_file(self.path, json.dumps(self._record, indent=2, sort_keys=True))
+        self._read_at = self.stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +161,7 @@ class ToolRequest:
     """Whether calling it twice does no harm: it is read-only or idempotent."""
     rename: Callable[[str], str] = identity
     """Turns the own name of any tool of the server into its name for the caller."""
-    kind: Kind = "tool"
+    kind: Literal["tool", "resource", "prompt"] = "tool"
 
     @property
     def shown(self) -> str:
@@ -205,6 +169,20 @@ class ToolRequest:
 
 
 CallTool = Callable[[ToolRequest], Awaitable[ToolResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Handler:
+    """Calls a tool of a server by a request that lacks the arguments alone."""
+
+    call: CallTool
+    request: ToolRequest
+
+    def renamed(self, name: str) -> "_Handler":
+        return replace(self, request=replace(self.request, name=name))
+
+    async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
+        return await self.call(replace(self.request, arguments=arguments))
 
 
 @dataclass(frozen=True)
@@ -220,33 +198,24 @@ class UpstreamTool:
         """What the server calls it."""
         return self.definition.name
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """The server and the tool's own name."""
+        return self.server, self.definition.name
+
     def named(self, rename: Callable[[str], str]) -> Tool:
         """The tool as it is called where all tools of its server are called as `rename` says."""
         name, handler = rename(self.name), self.tool.handler
         assert isinstance(handler, _Handler)
-        return replace(self.tool, name=name, handler=replace(handler, name=name, rename=rename))
+        request = replace(handler.request, name=name, rename=rename)
+        return replace(self.tool, name=name, handler=replace(handler, request=request))
 
     @cached_property
-    def fingerprint(self) -> Fingerprint:
-        """Hashes of the definition, by which a change of it is noticed."""
-        return fingerprint(self.definition)
-
-
-@dataclass(frozen=True, slots=True)
-class _Handler:
-    """Calls a tool of a server by its own name; errors use the name that it is offered under."""
-
-    call: CallTool
-    own_name: str
-    name: str
-    repeatable: bool
-    rename: Callable[[str], str] = identity
-
-    def renamed(self, name: str) -> "_Handler":
-        return replace(self, name=name)
-
-    async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
-        return await self.call(ToolRequest(self.own_name, arguments, self.name, self.repeatable, self.rename))
+    def fingerprint(self) -> str:
+        """A hash of what models and hosts read: name, texts, schemas and annotations, as sorted JSON."""
+        plain = self.definition.model_dump(mode="json", by_alias=True, include=_FIELDS, exclude_none=True)
+        written = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return f"v2:sha256:{hashlib.sha256(written.encode()).hexdigest()}"
 
 
 def valid_entries(page: Mapping[str, Any], key: str, revision: str, most: int) -> tuple[list[Any], list[str]]:
@@ -254,34 +223,30 @@ def valid_entries(page: Mapping[str, Any], key: str, revision: str, most: int) -
 
     `key` is one of `LISTS`. If there is any other, the page is cut at `most` entries.
     """
+    from mcp_types import methods
+
     method, what = LISTS[key]
-    if not _faults(method, {**page}, revision):
+
+    def faults_of(page: dict[str, Any]) -> tuple[str, ...]:
+        try:
+            methods.parse_server_result(method, revision, page)
+        except ValidationError as error:
+            return validation_problems(error, page, repeated=False)
+        return ()
+
+    if not faults_of({**page}):
         return page[key], []
     kept: list[Any] = []
     withheld: list[str] = []
     for number, each in enumerate(page[key][:most], 1):
-        faults = _faults(method, {key: [each], **_OTHERS}, revision)
-        if faults:
+        if faults := faults_of({key: [each], **_OTHERS}):
             name = cast("dict[str, object]", each).get("name") if isinstance(each, dict) else None
             called = repr(cleaned(name, 80)) if isinstance(name, str) else f"number {number} of its list"
-            reasons = "; ".join(
-                line.removeprefix(f"{key}[0]").lstrip(".: ") for line in shortened(faults, _MOST_FAULTS)
-            )
-            withheld.append(f"the {what} {called} is left out: {reasons}")
+            lines = (line.removeprefix(f"{key}[0]").lstrip(".: ") for line in shortened(faults, _MOST_FAULTS))
+            withheld.append(f"the {what} {called} is left out: {'; '.join(lines)}")
         else:
             kept.append(each)
     return kept, withheld
-
-
-def _faults(method: str, page: dict[str, Any], revision: str) -> tuple[str, ...]:
-    """What is wrong with a page of a list, by the protocol."""
-    from mcp_types import methods
-
-    try:
-        methods.parse_server_result(method, revision, page)
-    except ValidationError as error:
-        return validation_problems(error, page, repeated=False)
-    return ()
 
 
 def tools_of_list(
@@ -296,17 +261,15 @@ def tools_of_list(
     withheld: list[str] = []
     for each in definitions:
         same = known.get(each.name)
-        if same is not None and each.name not in found and same.definition == each:
-            found[each.name] = same
-            continue
         reason = "another one has the same name" if each.name in found else ""
-        try:
-            made = None if reason else UpstreamTool(server, each, _tool(server, each, call))
-        except ValueError as error:
-            made, reason = None, str(error)
-        if made is not None:
-            found[each.name] = made
-        else:
+        if not reason and same is not None and same.definition == each:
+            found[each.name] = same
+        elif not reason:
+            try:
+                found[each.name] = UpstreamTool(server, each, _tool(server, each, call))
+            except ValueError as error:
+                reason = str(error)
+        if reason:
             withheld.append(f"the tool {cleaned(each.name, 80)!r} is left out: {reason}")
     return tuple(found.values()), tuple(withheld)
 
@@ -318,7 +281,7 @@ def _tool(server: str, definition: "Definition", call: CallTool) -> Tool:
         raise ValueError("its name is empty, too long, or has characters that cannot be seen")
     if definition.execution is not None and definition.execution.task_support == "required":
         raise ValueError("it can be called as a task only, which goalport does not do")
-    schemas = [_cleaned_schema(each or {}) for each in (definition.input_schema, definition.output_schema)]
+    schemas = [_clean(each or {}, _SCHEMA_LEVELS) for each in (definition.input_schema, definition.output_schema)]
     if any(len(to_json(each)) > _SCHEMA_BYTES for each in schemas):
         raise ValueError(f"a schema of more than {_SCHEMA_BYTES:,} bytes")
     repeatable = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
@@ -327,7 +290,7 @@ def _tool(server: str, definition: "Definition", call: CallTool) -> Tool:
         name=name,
         description=hide_known(cleaned(definition.description or title or name, _DESCRIPTION_CHARACTERS)),
         input_schema=schemas[0],
-        handler=_Handler(call, name, name, repeatable),
+        handler=_Handler(call, ToolRequest(name, {}, name, repeatable)),
         title=hide_known(cleaned(title, _TITLE_CHARACTERS)),
         output_schema=schemas[1] or None,
         read_only=hints.read_only_hint if hints else None,
@@ -368,7 +331,7 @@ def cleaned_list(listed: Iterable[T]) -> tuple[T, ...]:
         with suppress(ValueError):
             plain = each.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"icons", "meta"})
             address = next(plain[key] for key in ("uri", "uriTemplate", "name") if key in plain)
-            clean = _cleaned_schema(plain)
+            clean = _clean(plain, _SCHEMA_LEVELS)
             if address.strip() and address.isprintable() and len(to_json(clean)) <= _ENTRY_BYTES:
                 found.setdefault(address, each.model_validate(clean))
     return tuple(found.values())
@@ -385,20 +348,20 @@ def uris_of(template: str) -> Callable[[str], bool]:
     return lambda uri: form.match(uri) is not None
 
 
-def _cleaned_schema(schema: Mapping[str, object]) -> dict[str, object]:
-    """A copy of a JSON Schema with clean texts. Raises `ValueError` for one that is too deep."""
-    return cast("dict[str, object]", _clean(schema, _SCHEMA_LEVELS))
+def _clean(value: object, depth: float = inf) -> Any:
+    """JSON data without invisible characters; with a `depth`, a schema, whose texts are also shortened and secret-free.
 
-
-def _clean(value: object, depth: int) -> object:
+    Raises `ValueError` for what is deeper.
+    """
     if not depth:
         raise ValueError(f"a schema of more than {_SCHEMA_LEVELS} levels")
     if isinstance(value, Mapping):
         members = cast("Mapping[str, object]", value)
+        texts = () if depth == inf else _SCHEMA_TEXTS
         # A title is a text; a property may be called `title` too, and then it is a schema.
         return {
             visible(name): hide_known(cleaned(member, _SCHEMA_TEXT_CHARACTERS))
-            if name in _SCHEMA_TEXTS and isinstance(member, str)
+            if name in texts and isinstance(member, str)
             else _clean(member, depth - 1)
             for name, member in members.items()
         }
@@ -429,15 +392,14 @@ def result_of(result: "CallToolResult", note: str = "") -> ToolResult:
             short = inner.model_copy(update={"text": text[:-over]})
             blocks.append(short if inner is each else each.model_copy(update={"resource": short}))
             left = 0
-    blocks = [each.model_validate(_all_visible(each.model_dump(by_alias=True))) for each in blocks]
-    structured: object = _all_visible(result.structured_content)
+    blocks = [each.model_validate(_clean(each.model_dump(by_alias=True))) for each in blocks]
+    structured: object = _clean(result.structured_content)
     data = "" if structured is None else to_json(structured).decode()
     if len(data) > MOST_OF_RESULT:
         structured, cut = None, True
     elif data and all(each.type == "text" and not each.text for each in blocks):
         blocks = [TextContent(type="text", text=data)]
-    notes = (CUT if cut else "", note)
-    blocks.extend(TextContent(type="text", text=each) for each in notes if each)
+    blocks.extend(TextContent(type="text", text=each) for each in (CUT if cut else "", note) if each)
     first = blocks[0] if blocks else None
     # A first text that is nothing but text becomes the result's; what else there is stays in its order.
     plain = isinstance(first, TextContent) and first.annotations is None and first.meta is None
@@ -448,16 +410,3 @@ def result_of(result: "CallToolResult", note: str = "") -> ToolResult:
         is_error=result.is_error,
         structured=cast("dict[str, object]", structured) if isinstance(structured, dict) else None,
     )
-
-
-def _all_visible(value: object) -> object:
-    """JSON data whose texts have no invisible characters."""
-    match value:
-        case str():
-            return visible(value)
-        case Mapping():
-            return {visible(name): _all_visible(each) for name, each in cast("Mapping[str, object]", value).items()}
-        case list():
-            return [_all_visible(each) for each in cast("list[object]", value)]
-        case _:
-            return value

@@ -12,7 +12,7 @@ import logging
 import re
 import ssl
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -31,7 +31,7 @@ from goalport.base.observe import REQUEST_ID
 from goalport.base.observe.spans import send_trace
 from goalport.base.secrecy import hide
 from goalport.base.words import cleaned, one_line
-from goalport.tools.upstream.active_calls import note_reached, note_sign_in_needed
+from goalport.tools.upstream.active_calls import current_call
 from goalport.tools.upstream.config import ServerConfig
 from goalport.tools.upstream.connection import BurstLimit, SignInNeeded, Transport
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS: Final = 30.0
 _SIGN_IN_SECONDS: Final = 30.0
 _QUIET_STREAM_SECONDS: Final = 3_600.0
-_ADVICE: Final = {
+_ADVICE: Final[Mapping[int, str]] = {
     HTTPStatus.UNAUTHORIZED: 'it wants credentials: see its `headers`, or set `auth` to "oauth"',
     HTTPStatus.FORBIDDEN: "its credentials do not suffice, or it is to be reached by another host name",
     HTTPStatus.NOT_FOUND: "there is no MCP server under this address",
@@ -60,44 +60,20 @@ class HttpTransport(Transport):
     """The transport to one HTTP server; `auth` gives what signs the requests of a new connection, or None."""
 
     def __init__(self, config: ServerConfig, auth: Callable[[], httpx2.Auth | None] = lambda: None) -> None:
-        self._config = config
-        self._auth = auth
-        self._status = 0
-        self._said = ""
-        """What the last error said in plain text."""
+        self._config, self._auth = config, auth
         self._reached = False
         """Whether the server has given an answer other than an error."""
         self._refusal = (int(HTTPStatus.UNAUTHORIZED), "")
         """The last refusal of a request whose token does not suffice: its status and its `WWW-Authenticate`."""
-        self._unanswered: set[object] = set()
-        """The ids of requests whose stream of events ended without an answer."""
-
-    def last_error(self) -> str:
-        """The status of the last answer, where it was an error, with advice; empty: it was none."""
-        if not self._status:
-            return ""
-        status = next((each for each in HTTPStatus if each == self._status), None)
-        advice = [_ADVICE[status]] if status is not None and status in _ADVICE else []
-        if self._config.transport == "a2a":
-            advice = [each.replace("MCP server", "agent") for each in advice]
-        statuses, other_type = _OF_OTHER_TYPE.get(self._config.transport, (frozenset[int](), ""))
-        if self._status in statuses and not self._reached:
-            advice.append(other_type)
-        if self.retry_after:
-            advice.append(f"it wants to be asked again in {self.retry_after:.0f} s")
-        if self._said and (status is None or self._said != status.phrase):
-            advice.append(f"it says {self._said!r}")
-        return ", ".join((f"HTTP {self._status} {status.phrase if status else ''}".rstrip(), *advice))
-
-    def is_unanswered(self, request_id: object) -> bool:
-        return request_id in self._unanswered
+        self._ended = set[object]()
+        self.unanswered = self._ended
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Any]:
         from mcp.client.streamable_http import streamable_http_client
 
-        self._status, self.session_expired, self.retry_after, self._reached = 0, False, 0.0, False
-        self._unanswered.clear()
+        self.error, self.session_expired, self.retry_after, self._reached = "", False, 0.0, False
+        self._ended.clear()
         if self._config.transport == "sse":
             from mcp.client.sse import sse_client
 
@@ -134,7 +110,7 @@ class HttpTransport(Transport):
 
         accept = {"Accept": "application/json, text/event-stream"} if is_agent else {}
         return _Client(
-            None if is_agent else self._unanswered.add,
+            None if is_agent else self._ended.add,
             headers={**accept, **self._config.headers, **self._config.listing_headers},
             timeout=httpx2.Timeout(_CONNECT_SECONDS, read=read),
             verify=verify,
@@ -159,29 +135,39 @@ class HttpTransport(Transport):
         refused = response.status_code == HTTPStatus.METHOD_NOT_ALLOWED and self._config.transport == "http"
         is_fine = refused and response.request.method != "POST"
         if response.status_code >= HTTPStatus.BAD_REQUEST and not is_fine:
-            self._status = response.status_code
-            is_plain = response.headers.get("content-type", "text/plain").startswith("text/plain")
-            text = (await response.aread()).decode(errors="replace") if is_plain else ""
-            self._said = one_line(text, _SAID_CHARACTERS)
             self.retry_after = _seconds(response.headers.get("retry-after", ""))
             # Without a session, 404 is an error of the call: a method that there is not.
             in_session = "mcp-session-id" in response.request.headers
             self.session_expired = in_session and response.status_code == HTTPStatus.NOT_FOUND
             if str(response.url) == self._config.url:
                 self._refusal = response.status_code, response.headers.get("www-authenticate", "")
+            self.error = await self._advice(response)
         elif response.is_success:
-            self._status, self.session_expired, self.retry_after, self._reached = 0, False, 0.0, True
+            self.error, self.session_expired, self.retry_after, self._reached = "", False, 0.0, True
+
+    async def _advice(self, response: httpx2.Response) -> str:
+        """What an error says, with advice."""
+        status, phrase, kind = response.status_code, response.reason_phrase, self._config.transport
+        advice = [_ADVICE.get(status, "").replace("MCP server", "agent" if kind == "a2a" else "MCP server")]
+        statuses, other_type = _OF_OTHER_TYPE.get(kind, (frozenset[int](), ""))
+        if status in statuses and not self._reached:
+            advice.append(other_type)
+        if self.retry_after:
+            advice.append(f"it wants to be asked again in {self.retry_after:.0f} s")
+        if response.headers.get("content-type", "text/plain").startswith("text/plain"):
+            said = one_line((await response.aread()).decode(errors="replace"), _SAID_CHARACTERS)
+            advice.append(f"it says {said!r}" if said and said != phrase else "")
+        return ", ".join((f"HTTP {status} {phrase}".rstrip(), *filter(None, advice)))
 
 
 def _seconds(retry_after: str) -> float:
     """The seconds that the header `Retry-After` gives, as a number or a date, within bounds; 0: none."""
-    if retry_after.isdecimal():
-        return min(float(retry_after), _LONGEST_PAUSE)
     try:
-        until = parsedate_to_datetime(retry_after) - datetime.now(UTC)
+        if not retry_after.isdecimal():
+            retry_after = str((parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds())
     except (TypeError, ValueError):
         return 0.0
-    return max(0.0, min(until.total_seconds(), _LONGEST_PAUSE))
+    return max(0.0, min(float(retry_after), _LONGEST_PAUSE))
 
 
 def _is_message(request: httpx2.Request) -> bool:
@@ -194,27 +180,29 @@ def _is_stream(response: httpx2.Response) -> bool:
 
 
 class _Client(httpx2.AsyncClient):
-    """A client that calls `unanswered`, if given, with the id of a request whose stream ended before it was closed."""
+    """A client that notes in a call whether its server was reached, and calls `unanswered`, if given, with the id of a
+    request whose stream ended before it was closed.
+    """
 
     def __init__(self, unanswered: Callable[[object], None] | None, **options: Any) -> None:
         super().__init__(**options)
         self._unanswered = unanswered
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        call = current_call()
         try:
             response = await super().send(request, **options)
-        except SignInNeeded:
-            note_sign_in_needed()
+        except (SignInNeeded, httpx2.ConnectError) as error:
+            if call is not None and isinstance(error, SignInNeeded):
+                call.sign_in_needed = True
+            elif call is not None:
+                call.reached = call.reached or False
             raise
-        except httpx2.ConnectError:
-            note_reached(reached=False)
-            raise
-        note_reached(reached=True)
-        stream = response.stream
-        if not isinstance(stream, httpx2.AsyncByteStream) or response.is_stream_consumed:
-            return response
-        unanswered = self._unanswered
-        if unanswered is not None and request.method == "POST" and _is_stream(response):
+        if call is not None:
+            call.reached = True
+        stream, is_posted = response.stream, request.method == "POST" and _is_stream(response)
+        if (unanswered := self._unanswered) is not None and is_posted and not response.is_stream_consumed:
+            assert isinstance(stream, httpx2.AsyncByteStream)
             response.stream = _Ending(stream, lambda: unanswered(json.loads(request.content).get("id")))
         return response
 
@@ -223,8 +211,7 @@ class _Ending(httpx2.AsyncByteStream):
     """The bytes of a stream of events; calls `ended` when there are no more."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, ended: Callable[[], None]) -> None:
-        self._stream = stream
-        self._ended = ended
+        self._stream, self._ended = stream, ended
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
@@ -259,16 +246,18 @@ _FAREWELL: Final = re.compile(r"Node\.js v\d|npm (?:error|ERR!) A complete log|h
 """The last line of Node, npm or uv."""
 
 
-class StderrLog:
-    """Logs a server's stderr under `goalport.upstream.NAME`, and knows the last line of it."""
+class _StderrLog:
+    """Logs a server's stderr under `goalport.upstream.NAME`, and notes the last line of it.
 
-    def __init__(self, name: str) -> None:
+    Of what Node, npm and uv write when they end, that is the line that says why.
+    """
+
+    def __init__(self, name: str, transport: Transport) -> None:
         self.log = logging.getLogger(f"goalport.upstream.{name}")
+        self._transport = transport
         self._limit = BurstLimit(_BURST)
         self._dropped = 0
         self._quiet_until = 0.0
-        self.last = ""
-        """The last line, shortened; of what Node, npm and uv write when they end, the one that says why."""
         self._reason = ""
 
     async def listen(self, stderr: ByteReceiveStream) -> None:
@@ -280,8 +269,8 @@ class StderrLog:
                 # A line without an end is kept only as far as it would be shown.
                 rest = rest[: 4 * _LINE_CHARACTERS]
                 for line in lines:
-                    self._write(shortened(line))
-        self._write(shortened(rest))
+                    self._write(_shown(line))
+        self._write(_shown(rest))
 
     def _write(self, text: str) -> None:
         if not text:
@@ -294,9 +283,9 @@ class StderrLog:
             self.log.debug("%s", text)
             return
         if _FAREWELL.match(text):
-            self.last, self._reason = self._reason or text, ""
+            self._transport.stderr, self._reason = self._reason or text, ""
         else:
-            self.last = text
+            self._transport.stderr = text
             if _REASON.match(text) and not (text.startswith("npm") and self._reason.startswith("npm")):
                 self._reason = text
         if not self._limit.allows():
@@ -308,7 +297,7 @@ class StderrLog:
         self.log.info("%s", text)
 
 
-def shortened(line: bytes) -> str:
+def _shown(line: bytes) -> str:
     """A line as it can be shown: without secrets and control characters, and cut where it is too long."""
     return cleaned(hide(line.decode(errors="replace")[: 4 * _LINE_CHARACTERS].strip()), _LINE_CHARACTERS)
 
@@ -318,21 +307,14 @@ class StdioTransport(Transport):
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
-        self._stderr = StderrLog(config.name)
+        self._log = _StderrLog(config.name, self)
         self._invalid = BurstLimit(_INVALID_SHOWN)
-        self._why = ""
-
-    def last_error(self) -> str:
-        return self._why
-
-    def stderr_tail(self) -> str:
-        return f"its stderr ends with {self._stderr.last!r}" if self._stderr.last else ""
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Any]:
         from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 
-        config, self._why = self._config, ""
+        config, self.error = self._config, ""
         if sys.platform == "win32":
             parameters = StdioServerParameters(
                 command=config.command, args=[*config.args], env=dict(config.env), cwd=config.cwd
@@ -354,17 +336,17 @@ class StdioTransport(Transport):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._read, process.stdout, to_session)
                 tasks.start_soon(self._write, process, from_session, to_session)
-                tasks.start_soon(self._stderr.listen, process.stderr)
+                tasks.start_soon(self._log.listen, process.stderr)
                 try:
                     yield from_server, to_server
                 finally:
-                    why = self._why
+                    why = self.error
                     with anyio.CancelScope(shield=True):
                         from_server.close()
                         await _end(process, config.shutdown_timeout)
                     tasks.cancel_scope.cancel()
                     # What came since is our own doing.
-                    self._why = why
+                    self.error = why
 
     async def _read(
         self, stdout: ByteReceiveStream, to_session: "MemoryObjectSendStream[SessionMessage | Exception]"
@@ -383,16 +365,16 @@ class StdioTransport(Transport):
                         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                     except ValueError as error:
                         if line.strip() and self._invalid.allows():
-                            self._stderr.log.warning("this on its stdout is no message: %r", shortened(line))
+                            self._log.log.warning("this on its stdout is no message: %r", _shown(line))
                         # Not left out here, as the session bounds how many there may be.
                         await to_session.send(error)
                         continue
                     await to_session.send(SessionMessage(message))
-                self._why = too_long
+                self.error = too_long
             except anyio.DelimiterNotFound:
-                self._why = too_long
+                self.error = too_long
             except anyio.IncompleteRead:
-                self._why = self._why or "its process closed its stdout"
+                self.error = self.error or "its process closed its stdout"
             except _ENDED:
                 pass
         with suppress(*_ENDED):
@@ -411,7 +393,7 @@ class StdioTransport(Transport):
                 line = each.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send(f"{line}\n".encode())
         except _ENDED:
-            self._why = self._why or "its process does not read its stdin any more"
+            self.error = self.error or "its process does not read its stdin any more"
             to_session.close()
 
 
@@ -419,28 +401,26 @@ async def _end(process: Process, seconds: float) -> None:
     """Close its stdin, wait these seconds for its exit, then end what is left of its group. Every wait is bounded."""
     from mcp.os.posix.utilities import terminate_posix_process_tree
 
-    await _close(process.stdin)
-    await _wait_for_exit(process, seconds)
+    async def exited() -> None:
+        # Not `wait`: it waits for the pipes too, which a child of the server may hold.
+        with anyio.move_on_after(seconds):
+            while process.returncode is None:  # noqa: ASYNC110 - nothing tells of the exit alone
+                await anyio.sleep(_POLL_SECONDS)
+
+    async def close(stream: AsyncResource | None) -> None:
+        with suppress(*_ENDED):
+            if stream is not None:
+                await stream.aclose()
+
+    await close(process.stdin)
+    await exited()
     # The group, even when the server itself has gone: what it started may still run.
     await terminate_posix_process_tree(process, seconds)
-    await _wait_for_exit(process, seconds)
-    await _close(process.stdout)
-    await _close(process.stderr)
+    await exited()
+    await close(process.stdout)
+    await close(process.stderr)
     # A surviving process may hold the other ends of the pipes, and nothing public leads to ours.
     transport: Any = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:
         with suppress(PermissionError):
             transport.close()
-
-
-async def _wait_for_exit(process: Process, seconds: float) -> None:
-    # Not `wait`: it waits for the pipes too, which a child of the server may hold.
-    with anyio.move_on_after(seconds):
-        while process.returncode is None:  # noqa: ASYNC110 - nothing tells of the exit alone
-            await anyio.sleep(_POLL_SECONDS)
-
-
-async def _close(stream: AsyncResource | None) -> None:
-    if stream is not None:
-        with suppress(*_ENDED):
-            await stream.aclose()

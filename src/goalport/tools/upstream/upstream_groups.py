@@ -11,7 +11,7 @@ tools by patterns, since lists of names go out of date.
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -74,34 +74,18 @@ _ROLES: Final[Mapping[str, tuple[str, list[_Kind]]]] = {
 }
 
 
-class CoreRoles:
-    """The core roles of the latest configuration, computed once: they are asked for at each look-up of a group."""
-
-    def __init__(self) -> None:
-        self._latest = McpConfig()
-        self._found: Mapping[str, GroupConfig] = {}
-
-    def of(self, config: McpConfig) -> Mapping[str, GroupConfig]:
-        """The groups of `core_groups`, and one for each server that is in no group, if its name is no role yet."""
-        if self._latest is not config:
-            placed = {name for group in config.groups.values() for name in group.servers}
-            free = [name for name in config.servers if name not in placed and name not in config.groups]
-            own = {name: GroupConfig(name, (name,), f"The tools of the server {name}") for name in free}
-            self._found = own | core_groups(config)
-            self._latest = config
-        return self._found
-
-
 def core_groups(config: McpConfig) -> dict[str, GroupConfig]:
     """The groups of core roles that servers of this configuration can play, without roles that it declares itself.
 
     Disabled servers count where there are no others, so that a report can say that they have to be enabled.
     """
-    servers = config.servers.values()
-    enabled, disabled = [[each for each in servers if each.disabled is off] for off in (False, True)]
-    found = {role: _core_group(role, enabled) for role in _ROLES if role not in config.groups}
-    of_disabled = {role: _core_group(role, disabled) for role, group in found.items() if not group.servers}
-    return {role: group for role, group in (found | of_disabled).items() if group.servers}
+    found: dict[str, GroupConfig] = {}
+    for role in _ROLES:
+        for disabled in (False, True) if role not in config.groups else ():
+            group = _core_group(role, [each for each in config.servers.values() if each.disabled is disabled])
+            if group.servers:
+                found.setdefault(role, group)
+    return found
 
 
 def _core_group(role: str, servers: list[ServerConfig]) -> GroupConfig:
@@ -147,19 +131,13 @@ class ToolServer(Protocol):
     """A server, as far as groups know it: an `UpstreamServer`."""
 
     name: str
+    tools: tuple[UpstreamTool, ...]
+    reader: UpstreamTool | None
+    listing: Listing
+    state: ServerState
+    retry_at: float
+    sign_in: Tool
 
-    @property
-    def tools(self) -> Sequence[UpstreamTool]: ...
-    @property
-    def reader(self) -> UpstreamTool | None: ...
-    @property
-    def listing(self) -> Listing: ...
-    @property
-    def state(self) -> ServerState: ...
-    @property
-    def retry_at(self) -> float: ...
-    @property
-    def sign_in(self) -> Tool: ...
     async def fetch(
         self, kind: Literal["resource", "prompt"], name: str, arguments: Mapping[str, str], /
     ) -> ToolResult: ...
@@ -190,35 +168,8 @@ class GroupReport:
     """What is wrong, in sentences without secrets."""
 
 
-Guard = Callable[[str], str]
-"""Takes the own name of a tool, and says why it must not be called now; empty: it may be."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Guarded:
-    """The handler of a tool of a pinned server. It checks at each call whether the tool is still trusted."""
-
-    tool: Tool
-    own_name: str
-    guard: Guard
-
-    def renamed(self, name: str) -> "_Guarded":
-        return replace(self, tool=self.tool.with_name(name))
-
-    async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
-        if reason := self.guard(self.own_name):
-            raise ToolError(f"{self.tool.name} is withheld until somebody trusts it: {reason}. Do without it.")
-        return await self.tool.handler(arguments)
-
-
-@dataclass(frozen=True)
-class _Member:
-    """A tool in a group under its final name."""
-
-    key: tuple[str, str]
-    """The server and the tool's own name."""
-    listed: UpstreamTool
-    tool: Tool
+_Member = tuple[UpstreamTool, Tool]
+"""A tool of a server, and the same in a group, under its final name."""
 
 
 class LiveGroup:
@@ -236,62 +187,66 @@ class LiveGroup:
         before: "LiveGroup | None",
         *,
         is_core: bool,
-        guards: Mapping[str, Guard],
+        guards: Mapping[str, Callable[[str], str]],
     ) -> None:
-        self.role = config.role
-        self.configs = servers.config.servers
-        self._config = config
-        self._is_core = is_core
+        self.config, self.configs, self._is_core = config, servers.config.servers, is_core
         self._servers = {name: servers.servers[name] for name in config.servers if name in servers.servers}
-        # With another configuration, both the names and who has them are decided anew.
-        before = before if before is not None and before.configs is self.configs else None
         self._offered = [
-            (name, each)
+            each
             for name, server in self._servers.items()
             for each in sorted(server.tools, key=lambda tool: tool.name)
             if name not in self.configs
-            or _selects(self.configs[name].enabled_tools, self.configs[name].disabled_tools, name, each.name)
+            or _selects(each, self.configs[name].enabled_tools, self.configs[name].disabled_tools)
         ]
-        include, exclude = config.include, config.exclude
-        kept = [each for each in self._offered if _selects(include, exclude, each[0], each[1].name)]
-        readers = ((name, each.reader) for name, each in self._servers.items() if config.resources)
-        self._readers = [(name, reader) for name, reader in readers if reader is not None]
-        made = before.made if before else {}
+        kept = [each for each in self._offered if _selects(each, config.include, config.exclude)]
+        readers = (each.reader for each in self._servers.values() if config.resources)
+        self._readers = [each for each in readers if each is not None]
+        # With another configuration, both the names and who has them are decided anew.
+        same = before if before is not None and before.configs is self.configs else None
+        made = same.made if same else {}
         self.made: dict[tuple[str, str], _Member] = {}
-        for server, each in (*kept, *self._readers):
-            key = server, each.name
-            if key in made and made[key].listed is each:
-                self.made[key] = made[key]
-                continue
-            approvals: Iterator[Approval] = (
-                way for pattern, way in config.approve_tools.items() if matches(pattern, *key)
-            )
-            tool = each.named(partial(final_name, naming=config.naming))
-            tool = tool.with_approval(next(approvals, None) or config.approve)
-            if guard := guards.get(server):
-                tool = replace(tool, handler=_Guarded(tool, each.name, guard))
-            self.made[key] = _Member(key, each, tool)
+        for each in (*kept, *self._readers):
+            known = made.get(each.key)
+            if known is None or known[0] is not each:
+                known = each, self._tool(each, guards.get(each.server))
+            self.made[each.key] = known
+        had = same.members if same else {}
         self.members: dict[str, _Member] = {}
         """The tools by their names in the group, also those whose server is down."""
         self._clashes: list[tuple[_Member, _Member]] = []
-        had = before.members if before else {}
         for member in self.made.values():
             # Where two tools have one name, it stays with the server that had it before, else with the first.
-            name, second = member.tool.name, member
+            name, second = member[1].name, member
             first = self.members.setdefault(name, second)
             if first is not second:
-                if name in had and had[name].key == second.key:
+                if name in had and had[name][0].key == second[0].key:
                     self.members[name], first, second = second, second, first
                 self._clashes.append((first, second))
-        can_call = {
-            each.key: self._servers[each.key[0]].state.callable and each.key not in withheld
-            for each in self.members.values()
-        }
-        self.usable = tuple(each.tool for each in self.members.values() if can_call[each.key])
-        self.absent = tuple(each.tool for each in self.members.values() if not can_call[each.key])
+        found: dict[bool, list[Tool]] = {True: [], False: []}
+        for each, tool in self.members.values():
+            found[self._servers[each.server].state.callable and each.key not in withheld].append(tool)
+        self.usable, self.absent = tuple(found[True]), tuple(found[False])
+
+    def _tool(self, listed: UpstreamTool, why_untrusted: Callable[[str], str] | None) -> Tool:
+        """The tool under its final name. One of a pinned server checks at each call whether it is still trusted."""
+        config = self.config
+        approvals: Iterator[Approval] = (
+            way for pattern, way in config.approve_tools.items() if matches(pattern, *listed.key)
+        )
+        tool = listed.named(partial(final_name, naming=config.naming))
+        tool = tool.with_approval(next(approvals, None) or config.approve)
+        if why_untrusted is None:
+            return tool
+
+        async def call(inside: Tool, arguments: Mapping[str, object]) -> ToolResult:
+            if reason := why_untrusted(listed.name):
+                raise ToolError(f"{inside.name} is withheld until somebody trusts it: {reason}. Do without it.")
+            return await inside.handler(arguments)
+
+        return tool.with_layer(call)
 
     def group(self) -> ToolGroup:
-        config = self._config
+        config = self.config
         return ToolGroup(
             config.role,
             self.usable,
@@ -305,20 +260,19 @@ class LiveGroup:
 
     def warnings(self) -> Iterator[str]:
         """What is probably not meant; of patterns only while the lists of all its servers are there to be searched."""
-        config, group = self._config, f"Tool group {self._config.role!r}"
-        for first, second in self._clashes:
+        config, group = self.config, f"Tool group {self.config.role!r}"
+        for (first, tool), (second, _) in self._clashes:
             yield (
-                f"{group}: {first.listed.name!r} of the server {first.key[0]!r} and {second.listed.name!r} of "
-                f"{second.key[0]!r} are both called {first.tool.name!r}; the former is used. Rename one, or exclude it."
+                f"{group}: {first.name!r} of the server {first.server!r} and {second.name!r} of {second.server!r} are "
+                f"both called {tool.name!r}; the former is used. Rename one, or exclude it."
             )
         are_up = self._servers and all(each.state is ServerState.UP for each in self._servers.values())
         if self._is_core or not are_up or set(self._servers) != set(config.servers):
             return
-        tools = [(server, each.name) for server, each in self._offered]
-        offered = [*tools, *((server, each.name) for server, each in self._readers)]
-        names = sorted(name for _, name in offered)
+        offered = [*self._offered, *self._readers]
+        names = sorted(each.name for each in offered)
         written = {"include": config.include, "exclude": config.exclude}
-        lines = (*_unmatched(written, tools), *_unmatched({"approve": tuple(config.approve_tools)}, offered))
+        lines = (*_unmatched(written, self._offered), *_unmatched({"approve": tuple(config.approve_tools)}, offered))
         yield from (f"{group}: {each}" for each in lines)
         for name in config.naming.rename:
             if name not in names:
@@ -326,7 +280,7 @@ class LiveGroup:
 
     def reads_unasked(self, server: str) -> bool:
         """Whether the group has the resources of a server, and nobody has to be asked before they are read."""
-        return any(name == server and not self.made[name, each.name].tool.may_ask for name, each in self._readers)
+        return any(each.server == server and not self.made[each.key][1].may_ask for each in self._readers)
 
 
 def final_name(name: str, naming: NamingConfig) -> str:
@@ -341,10 +295,10 @@ def final_name(name: str, naming: NamingConfig) -> str:
     return f"{whole[: _LONGEST - _HASH_CHARACTERS - 1]}_{hashlib.sha256(whole.encode()).hexdigest()[:_HASH_CHARACTERS]}"
 
 
-def _selects(include: Sequence[str], exclude: Sequence[str], server: str, name: str) -> bool:
+def _selects(tool: UpstreamTool, include: Sequence[str], exclude: Sequence[str]) -> bool:
     """Whether a tool matches a pattern of `include` (no pattern: every tool does) and none of `exclude`."""
-    included = not include or any(matches(each, server, name) for each in include)
-    return included and not any(matches(each, server, name) for each in exclude)
+    included = not include or any(matches(each, *tool.key) for each in include)
+    return included and not any(matches(each, *tool.key) for each in exclude)
 
 
 def matches(pattern: str, server: str, name: str) -> bool:
@@ -355,23 +309,20 @@ def matches(pattern: str, server: str, name: str) -> bool:
     return any(fnmatchcase(name, each) for each in {pattern, pattern.removeprefix(f"{server}/")})
 
 
-def _unmatched(written: Mapping[str, Sequence[str]], offered: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _unmatched(written: Mapping[str, Sequence[str]], offered: Iterable[UpstreamTool]) -> Iterator[str]:
     """A sentence for each pattern that matches none of these tools, by the key that it is written under.
 
-    Tools are given by their servers and names. Where names only end in a pattern, it says what to write instead.
+    Where names only end in a pattern, it says what to write instead.
     """
-    for key, patterns in written.items():
-        for pattern in patterns:
-            if not any(matches(pattern, *each) for each in offered):
-                head, slash, end = pattern.rpartition("/")
-                wider = f"{head}{slash}*{end}"
-                ends = sorted({name for server, name in offered if end and matches(wider, server, name)})
-                hint = (
-                    f"Patterns are of whole names: write {wider!r} for {listed(ends)}."
-                    if ends
-                    else offer(pattern.strip("*?"), sorted(name for _, name in offered))
-                )
-                yield f"{key} {pattern!r} matches no tool. {hint}"
+    keys = [each.key for each in offered]
+    for key, pattern in ((key, each) for key, patterns in written.items() for each in patterns):
+        if not any(matches(pattern, *each) for each in keys):
+            head, slash, end = pattern.rpartition("/")
+            wider = f"{head}{slash}*{end}"
+            ends = sorted({name for server, name in keys if end and matches(wider, server, name)})
+            hint = f"Patterns are of whole names: write {wider!r} for {listed(ends)}."
+            hint = hint if ends else offer(pattern.strip("*?"), sorted(name for _, name in keys))
+            yield f"{key} {pattern!r} matches no tool. {hint}"
 
 
 @dataclass(frozen=True)
@@ -394,16 +345,25 @@ class UpstreamGroups:
     """
 
     def __init__(self, servers: ToolServers, pins: Pins) -> None:
-        self._servers = servers
-        self._pins = pins
-        self._core = CoreRoles()
+        self._servers, self._pins = servers, pins
+        self._latest = McpConfig()
+        self._undeclared: Mapping[str, GroupConfig] = {}
+        """The groups that the latest configuration does not declare."""
         self._snapshot = _Snapshot()
 
     @property
     def config(self) -> Mapping[str, GroupConfig]:
-        """The groups by role: those of the configuration, and the core roles that its servers play by themselves."""
+        """The groups by role: those of the configuration, one for each server in none, and the core roles."""
         config = self._servers.config
-        return {**config.groups, **self._core.of(config)}
+        if self._latest is not config:
+            placed = {name for group in config.groups.values() for name in group.servers}
+            alone = {
+                name: GroupConfig(name, (name,), f"The tools of the server {name}")
+                for name in config.servers
+                if name not in placed and name not in config.groups
+            }
+            self._latest, self._undeclared = config, alone | core_groups(config)
+        return {**config.groups, **self._undeclared}
 
     def groups(self) -> tuple[ToolGroup, ...]:
         """The groups that have a tool to call now, in the order of the configuration."""
@@ -412,6 +372,14 @@ class UpstreamGroups:
     def absent(self) -> Mapping[str, tuple[Tool, ...]]:
         """The tools of groups, by role, that cannot be called now; calling one raises `ToolError` with the reason."""
         return self._current().absent
+
+    def warnings(self) -> tuple[str, ...]:
+        """What is probably not meant: clashes of names, patterns that match nothing, tools that are withheld."""
+        return self._current().warnings
+
+    def withheld(self) -> Mapping[tuple[str, str], str]:
+        """The tools that are not trusted, by server and own name, with the reason."""
+        return self._current().withheld
 
     def listings(self, role: str) -> "Iterator[tuple[ToolServer, Listing]]":
         """What the servers of a group list beside tools now, as far as it is published: the group says what is."""
@@ -423,24 +391,15 @@ class UpstreamGroups:
                 resources = server.listing if live is not None and live.reads_unasked(name) else Listing()
                 yield server, replace(resources, prompts=server.listing.prompts if config.prompts else ())
 
-    def warnings(self) -> tuple[str, ...]:
-        """What is probably not meant: clashes of names, patterns that match nothing, tools that are withheld."""
-        return self._current().warnings
-
     def reports(self) -> Iterator[GroupReport]:
         """The state of each group."""
         usable = {each.role: each for each in self.groups()}
         for role, config in self.config.items():
             group, why = usable.get(role), self.why_missing(role)
             status = "degraded" if group and why else "up" if group else "down"
-            states = {self._servers.servers[name].state for name in config.servers if name in self._servers.servers}
-            if states == {ServerState.DISABLED}:
+            if {each.state for each in self._servers_of(role)} == {ServerState.DISABLED}:
                 status = "disabled"
             yield GroupReport(role, status, config.servers, group, why)
-
-    def withheld(self) -> Mapping[tuple[str, str], str]:
-        """The tools that are not trusted, by server and own name, with the reason."""
-        return self._current().withheld
 
     def description(self, server: str, tool: str) -> str:
         """What a server says of a tool now, withheld or not, in one line; empty: it does not list it."""
@@ -453,9 +412,7 @@ class UpstreamGroups:
 
     def sign_ins(self, role: str) -> tuple[Tool, ...]:
         """The tools that have a person sign in to servers of a group whose tools nobody has seen yet."""
-        config = self.config.get(role)
-        named = () if config is None else config.servers
-        servers = (self._servers.servers[each] for each in named if each in self._servers.servers)
+        servers = self._servers_of(role)
         return tuple(each.sign_in for each in servers if each.state is ServerState.SIGN_IN and not each.tools)
 
     def expects(self, role: str) -> bool:
@@ -507,53 +464,60 @@ class UpstreamGroups:
             )
         return " ".join(reasons)
 
+    def _servers_of(self, role: str) -> list[ToolServer]:
+        named = self.config[role].servers if role in self.config else ()
+        return [self._servers.servers[each] for each in named if each in self._servers.servers]
+
     def _current(self) -> _Snapshot:
         if not self._servers.connected:
             self._snapshot = _Snapshot()
             return self._snapshot
+        config, servers = self._servers.config, self._servers.servers
         # The very objects, not their ids: equal at once while they are the same, and never mistaken for later ones.
-        states = tuple((name, each.tools, each.reader, each.state) for name, each in self._servers.servers.items())
-        key = (self._servers.config, states, self._pins.stamp)
-        if self._snapshot.key != key:
-            config = self._servers.config
-            named = {name for name, each in config.servers.items() if each.pin}
-            named |= {name for each in config.groups.values() if each.pin for name in each.servers}
-            withheld: dict[tuple[str, str], str] = {}
-            guards: dict[str, Guard] = {}
-            for name, server in self._servers.servers.items():
-                if name in named:
-                    prints = {each.name: each.fingerprint for each in server.tools}
-                    reasons = self._pins.withheld(name, prints)
-                    withheld |= {(name, tool): reason for tool, reason in reasons.items()}
-                    guards[name] = partial(self._why_untrusted, name)
-            core, before = self._core.of(self._servers.config), self._snapshot.live
-            live = [
-                LiveGroup(each, self._servers, withheld, before.get(role), is_core=role in core, guards=guards)
-                for role, each in self.config.items()
-            ]
-            warnings = [
-                f"The tool {tool!r} of the server {server!r} is withheld: {reason}. Look at it, and trust it with "
-                f"`goalport tools --trust {server}/{tool}`."
-                for (server, tool), reason in withheld.items()
-            ]
-            for name, server in self._servers.servers.items():
-                if server.state is ServerState.UP and name in config.servers:
-                    own, offered = config.servers[name], [(name, each.name) for each in server.tools]
-                    written = {"enabledTools": own.enabled_tools, "disabledTools": own.disabled_tools}
-                    warnings += [f"Server {name!r}: {each}" for each in _unmatched(written, offered)]
-            warnings += [line for each in live for line in each.warnings()]
-            self._snapshot = _Snapshot(
-                key,
-                tuple(each.group() for each in live if each.usable),
-                {each.role: each.absent for each in live if each.absent},
-                tuple(dict.fromkeys(warnings)),
-                withheld,
-                {each.role: each for each in live},
+        states = tuple((name, each.tools, each.reader, each.state) for name, each in servers.items())
+        key = (config, states, self._pins.stamp)
+        if self._snapshot.key == key:
+            return self._snapshot
+        pinned = {name for name, each in config.servers.items() if each.pin}
+        pinned |= {name for each in config.groups.values() if each.pin for name in each.servers}
+        guards = {name: partial(self._why_untrusted, name) for name in servers if name in pinned}
+        withheld = {
+            (name, tool): reason
+            for name in guards
+            for tool, reason in self._pins.withheld(
+                name, {each.name: each.fingerprint for each in servers[name].tools}
+            ).items()
+        }
+        groups, before = self.config, self._snapshot.live
+        live = {
+            role: LiveGroup(
+                each, self._servers, withheld, before.get(role), is_core=role in self._undeclared, guards=guards
             )
+            for role, each in groups.items()
+        }
+        warnings = [
+            f"The tool {tool!r} of the server {server!r} is withheld: {reason}. Look at it, and trust it with "
+            f"`goalport tools --trust {server}/{tool}`."
+            for (server, tool), reason in withheld.items()
+        ]
+        for name, server in servers.items():
+            if server.state is ServerState.UP and name in config.servers:
+                own = config.servers[name]
+                written = {"enabledTools": own.enabled_tools, "disabledTools": own.disabled_tools}
+                warnings += [f"Server {name!r}: {each}" for each in _unmatched(written, server.tools)]
+        warnings += [line for each in live.values() for line in each.warnings()]
+        self._snapshot = _Snapshot(
+            key,
+            tuple(each.group() for each in live.values() if each.usable),
+            {role: each.absent for role, each in live.items() if each.absent},
+            tuple(dict.fromkeys(warnings)),
+            withheld,
+            live,
+        )
         return self._snapshot
 
     def _why_untrusted(self, server: str, own_name: str) -> str:
         """Why a tool must not be called now, whatever was so when it was published; empty: it may."""
-        listed = self._servers.servers[server].tools if server in self._servers.servers else ()
-        now = next((each for each in listed if each.name == own_name), None)
+        tools = self._servers.servers[server].tools if server in self._servers.servers else ()
+        now = next((each for each in tools if each.name == own_name), None)
         return "" if now is None else self._pins.why_untrusted(server, own_name, now.fingerprint)

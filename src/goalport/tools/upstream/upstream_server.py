@@ -2,36 +2,31 @@
 
 Its tools are called from any task, through its `ToolClient`, over whichever connection it has. A failing server harms
 nobody else: callers get a `ToolError` in words for models, and a `ServerReport` says why. Above: `servers`, which
-starts and stops the task. A server that gets the credentials of callers has a connection for each credential, while it
-is used, which is an `UpstreamServer` of its own.
+starts and stops the task, also for each caller whose credentials a server gets.
 """
 
 import errno
 import logging
-import math
 import random
 import re
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from shutil import which
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
 from anyio import to_thread
-from anyio.abc import TaskGroup
 from pydantic import ValidationError
 
-from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.errors import ToolError, causes, leaves
-from goalport.base.secrecy import hide, register_secrets
+from goalport.base.secrecy import hide
 from goalport.base.words import cleaned, counted, error_summary, field_path, one_line, shortened, validation_reason
-from goalport.tools import Tool, ToolResult, current_call_site
+from goalport.tools import Tool, ToolResult
 from goalport.tools.upstream.active_calls import Ask, Call, current_hooks, followed_process, with_renamed_tools
 from goalport.tools.upstream.config import ServerConfig, TransportKind
 from goalport.tools.upstream.connection import (
@@ -42,19 +37,33 @@ from goalport.tools.upstream.connection import (
     NotCalled,
     Sample,
     SignInNeeded,
-    Timing,
     Transport,
-    Wakeup,
 )
-from goalport.tools.upstream.tool import ToolRequest, UpstreamTool, cleaned_list, reader_of, result_of, tools_of_list
+from goalport.tools.upstream.tool import (
+    CallTool,
+    ToolRequest,
+    UpstreamTool,
+    cleaned_list,
+    reader_of,
+    result_of,
+    tools_of_list,
+)
 
-if TYPE_CHECKING:
-    from mcp_types import Tool as Definition
-
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
 _FOR_PROGRAMMERS: Final = re.compile(
     r" \[type=[^\n]*\]$|^\s*For (?:further|more) information (?:visit|check:) \S*$", re.MULTILINE
 )
 """What pydantic and httpx2 add to their messages, also to those that others pass on."""
+_NO_BACK_CHANNEL: Final = re.compile(
+    "server-initiated requests|cannot be sent while serving a request|server.to.client requests are not", re.IGNORECASE
+)
+"""What the SDKs and FastMCP say if a tool asks the client during a call, as the newest revision does not let it."""
+_ERROR_CHARACTERS: Final = 2_000
+_STEADY: Final = 10.0
+"""After a connection that lasted as many seconds, the first delay counts again."""
+_CLOSE_TIMEOUT: Final = 8.0
+"""Seconds that a connection may take to end in good order."""
 
 
 class ServerState(StrEnum):
@@ -75,6 +84,10 @@ class ServerState(StrEnum):
         return self in {ServerState.UP, ServerState.SIGN_IN}
 
 
+_NOT_COMING: Final = frozenset({ServerState.DISABLED, ServerState.SIGN_IN, ServerState.STOPPED})
+"""The states in which a server is not being connected."""
+
+
 def why_unavailable(name: str, state: ServerState, retry_at: float) -> str:
     """Why the tools of a server cannot be called now, in a sentence for models; empty: they can.
 
@@ -92,6 +105,23 @@ def why_unavailable(name: str, state: ServerState, retry_at: float) -> str:
         ServerState.STOPPED: "is stopped",
     }
     return f"The server {name!r} {reasons[state]}."
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Delays and time-outs of connections, all in seconds."""
+
+    first_delay: float = 0.5
+    """Before a server that went away is tried again; doubled with each failure, and up to a half less by chance."""
+    longest_delay: float = 60.0
+    ping_every: float = 30.0
+    ping_timeout: float = 10.0
+    refresh_gap: float = 0.1
+    """Between a notification that the list of tools changed and asking for it, so that a burst is one request."""
+    wait_for_up: float = 5.0
+    """How long a call waits for a server that is coming back."""
+    caller_idle: float = 120.0
+    """How long the connection of a caller stays open that nobody uses; at most, as long again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +158,7 @@ def failure_reason(config: ServerConfig, error: BaseException, *known: str) -> s
 
     `known` is what the transport knows of it; what the error says already is not repeated.
     """
+    is_process = config.transport == "stdio"
     match error := next(leaves(error)):
         case ConnectionLost():
             words = str(error)
@@ -135,31 +166,18 @@ def failure_reason(config: ServerConfig, error: BaseException, *known: str) -> s
             words = f"its tools were not listed within {config.connect_timeout:g} s"
         case OSError(errno=errno.ENOENT) if config.cwd is not None and not config.cwd.is_dir():
             words = f"there is no folder {str(config.cwd)!r} to start it in"
-        case OSError(errno=errno.ENOENT) if config.transport == "stdio":
+        case OSError(errno=errno.ENOENT) if is_process:
             has_arguments = which(config.command.partition(" ")[0])
             fix = "move its arguments to `args`" if has_arguments else "install it, or give its full path"
             words = f"there is no command {config.command!r}: {fix}"
-        case OSError(errno=errno.EACCES | errno.ENOEXEC) if config.transport == "stdio":
+        case OSError(errno=errno.EACCES | errno.ENOEXEC) if is_process:
             words = f"the command {config.command!r} is no program, or may not be run"
         case _ if type(error).__name__ in {"ConnectError", "ConnectTimeout"}:
-            host, words = urlsplit(config.url).hostname, f"nothing answers at {config.shown_address}"
-            for each in causes(error, implicit=True):
-                if isinstance(each, ssl.SSLCertVerificationError):
-                    words = (
-                        f"the certificate of {host} is not trusted ({each.verify_message}): if it is right, "
-                        "name a file with the certificate of its authority in `caFile`"
-                    )
-                elif isinstance(each, ssl.SSLError):
-                    reason = f"({each.reason}): look at the scheme and port of its url"
-                    words = f"there is no TLS connection with {host} {reason}"
-                elif isinstance(each, socket.gaierror):
-                    advice = f"({each.strerror}): look at its url, or at the DNS of this machine"
-                    words = f"the name {host} is not known {advice}"
-                else:
-                    continue
-                break
+            host = urlsplit(config.url).hostname
+            reasons = (_why_unreachable(each, host) for each in causes(error, implicit=True))
+            words = next(filter(None, reasons), f"nothing answers at {config.shown_address}")
         case ValidationError():
-            words = f"it does not keep to the protocol: {error_text(error)}"
+            words = f"it does not keep to the protocol: {_text_of(error)}"
         case _:
             words = error_summary(error)
     more = (each for each in known if each and each not in words)
@@ -167,23 +185,28 @@ def failure_reason(config: ServerConfig, error: BaseException, *known: str) -> s
     return one_line("; ".join(filter(None, plain)), 500)
 
 
-def error_text(error: Exception) -> str:
+def _why_unreachable(error: BaseException, host: str | None) -> str:
+    match error:
+        case ssl.SSLCertVerificationError():
+            return (
+                f"the certificate of {host} is not trusted ({error.verify_message}): if it is right, "
+                "name a file with the certificate of its authority in `caFile`"
+            )
+        case ssl.SSLError():
+            return f"there is no TLS connection with {host} ({error.reason}): look at the scheme and port of its url"
+        case socket.gaierror():
+            return f"the name {host} is not known ({error.strerror}): look at its url, or at the DNS of this machine"
+        case _:
+            return ""
+
+
+def _text_of(error: Exception) -> str:
     """The message of an error; of a message that breaks the protocol, its first faults."""
     if not isinstance(error, ValidationError):
         return str(error)
     faults = error.errors(include_url=False, include_context=False, include_input=False)
     # Without what came: it is the server's, and may be a secret.
-    lines = [f"{field_path(each['loc'])}: {validation_reason(each['msg'])}" for each in faults]
-    return "; ".join(shortened(lines, 3))
-
-
-_log = logging.getLogger(__name__)
-T = TypeVar("T")
-_NO_BACK_CHANNEL: Final = re.compile(
-    "server-initiated requests|cannot be sent while serving a request|server.to.client requests are not", re.IGNORECASE
-)
-"""What the SDKs and FastMCP say if a tool asks the client during a call, as the newest revision does not let it."""
-_ERROR_CHARACTERS: Final = 2_000
+    return "; ".join(shortened([f"{field_path(each['loc'])}: {validation_reason(each['msg'])}" for each in faults], 3))
 
 
 class ToolClient:
@@ -236,18 +259,14 @@ class ToolClient:
             raise ToolError(str(error)) from None
 
     async def _with_sign_in(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """Do something, after the person behind the call has signed in if that is needed.
-
-        Raises `SignInNeeded` if there is nobody.
-        """
+        """Do something, after the person behind the call has signed in if need be. Raises `SignInNeeded`."""
         try:
             return await operation()
         except SignInNeeded:
             hooks = current_hooks()
-            ask = hooks.ask if hooks.lasting else None
-            if ask is None or self.ask_to_sign_in is None:
-                raise SignInNeeded(self._config.name) from None
-            await self.ask_to_sign_in(ask)
+            if hooks.ask is None or not hooks.lasting or self.ask_to_sign_in is None:
+                raise
+            await self.ask_to_sign_in(hooks.ask)
             return await operation()
 
     async def _call_once(self, request: ToolRequest) -> ToolResult:
@@ -295,11 +314,11 @@ class ToolClient:
                     f"the server {server!r} went away during the call ({why}). Whether it did what it was "
                     "asked to is not known; it is being connected again."
                 ) from error
-            why = "; ".join(filter(None, (error.message, connection.transport.last_error())))
+            why = "; ".join(filter(None, (error.message, connection.transport.error)))
             raise ToolError(f"the server {server!r} refused the call: {why}{self._help(connection, why)}") from error
         except (RuntimeError, ValueError, OSError) as error:
             # The SDK speaks of the tool by the name that the server knows.
-            message = error_text(error).replace(f"tool {request.own_name}", f"tool {request.shown}")
+            message = _text_of(error).replace(f"tool {request.own_name}", f"tool {request.shown}")
             raise ToolError(f"what the server {server!r} answered is no result: {message}") from error
         note = f"(The server asked a question meanwhile, which was declined: {call.unanswered}.)"
         renamed = with_renamed_tools(result, request.rename, [each.name for each in connection.listing.definitions])
@@ -316,19 +335,12 @@ class ToolClient:
         )
 
 
-_NOT_COMING: Final = frozenset({ServerState.DISABLED, ServerState.SIGN_IN, ServerState.STOPPED})
-"""The states in which a server is not being connected."""
-_TOKEN: Final = "${caller.token}"  # noqa: S105 - the name of a variable
-_ID: Final = "${caller.id}"
-_SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
-
-
 class UpstreamServer:
     """One server of the configuration. `run` belongs to one task, everything else may be used from any.
 
-    `on_change` is called when the state or the list of tools has changed. If there are connections of
-    `callers`, they call its tools. `whose` names the caller in the log whom the connection belongs to; empty: it is
-    nobody's own.
+    `on_change` is called when the state or the list of tools has changed. Where each caller has a connection, `call`
+    calls tools and `list_tools` has the caller sign in. `whose` names the caller in the log whom this connection
+    belongs to; empty: it is nobody's own.
     """
 
     def __init__(
@@ -339,16 +351,14 @@ class UpstreamServer:
         timing: Timing,
         sample: Sample | None = None,
         on_change: Callable[[], None] = lambda: None,
-        callers: "CallerServers | None" = None,
+        call: CallTool | None = None,
+        list_tools: Callable[[], Awaitable[Listing]] | None = None,
         whose: str = "",
         connection: type[Connection] = Connection,
     ) -> None:
         self.config = config
-        self._new_connection = connection
         self.name = config.name
         self.client = ToolClient(config, self._connected)
-        self._callers = callers
-        self._call = self.client.call if callers is None else callers.call
         self.sign_in = Tool(
             f"sign_in_{config.name}",
             f"Have a person sign in to the server {config.name!r}, so that its tools can be listed",
@@ -357,7 +367,6 @@ class UpstreamServer:
             server=config.name,
         )
         """Gets the list of tools of a server that wants a person to sign in; no model is offered it."""
-        self._shown = f"{config.name} (for {whose})" if whose else config.name
         self.tools: tuple[UpstreamTool, ...] = ()
         """The tools of the last list, also while the server is down."""
         self.listing = Listing()
@@ -368,20 +377,18 @@ class UpstreamServer:
         self.last_error = ""
         self.retry_at = 0.0
         """When a server that is down is tried again, in seconds of the monotonic clock."""
-        self._transport = transport
-        self._timing = timing
-        self._sample = sample
-        self._on_change = on_change
-        self._wakeup = Wakeup()
+        self.connections = 0
+        self._call, self._list_tools = call or self.client.call, list_tools
+        self._shown = f"{config.name} (for {whose})" if whose else config.name
+        self._transport, self._timing, self._sample, self._on_change = transport, timing, sample, on_change
+        self._new_connection = connection
         self._connection: Connection | None = None
         self._scope = anyio.CancelScope()
-        self._state_changed = anyio.Event()
-        self._ended = anyio.Event()
+        self._woken, self._state_changed, self._ended = anyio.Event(), anyio.Event(), anyio.Event()
         self._stopping = False
         self._begun = self._decided = 0
         """The number of the last attempt to connect that has begun, and of the last that has succeeded or failed."""
         self._notes: tuple[str, ...] = ()
-        self.connections = 0
 
     def report(self) -> ServerReport:
         """The state of the server now."""
@@ -409,20 +416,30 @@ class UpstreamServer:
         try:
             with self._scope:
                 while not (self._stopping or self.config.disabled):
-                    lasted = await self._connect_once()
-                    delay = self._timing.first_delay if lasted > self._timing.steady else delay
+                    if await self._connect_once() > _STEADY:
+                        delay = self._timing.first_delay
                     if not self._stopping:
-                        pause = delay * random.uniform(0.5, 1)  # noqa: S311 - not a secret
-                        pause = max(pause, self._transport.retry_after)
+                        pause = max(delay * random.uniform(0.5, 1), self._transport.retry_after)  # noqa: S311
                         self.retry_at = monotonic() + pause
-                        # Notifications from before were about the connection that is gone, and must not end the pause.
-                        self._wakeup = Wakeup()
-                        await self._wakeup.wait(pause)
+                        # What was notified before was about the connection that is gone, and must not end the pause.
+                        self._woken = anyio.Event()
+                        await self._rest(pause)
                     delay = min(delay * 2, self._timing.longest_delay)
         finally:
             if self.state is not ServerState.DISABLED:
                 self._set_state(ServerState.STOPPED)
             self._ended.set()
+
+    async def _rest(self, seconds: float) -> bool:
+        """Wait so many seconds, or until somebody wakes the task; whether somebody did, also before it waited."""
+        with anyio.move_on_after(seconds):
+            await self._woken.wait()
+        woken = self._woken.is_set()
+        self._woken = anyio.Event()
+        return woken
+
+    def _wake(self) -> None:
+        self._woken.set()
 
     async def reconnect(self) -> None:
         """Connect again at once, as somebody has signed in, and wait until that has succeeded or failed."""
@@ -432,7 +449,7 @@ class UpstreamServer:
             while self._decided <= begun and self.state is not ServerState.STOPPED:
                 if self._connection is not None:
                     self._connection.mark_broken()
-                self._wakeup.notify()
+                self._wake()
                 await self._state_changed.wait()
 
     async def fetch(self, kind: Literal["resource", "prompt"], name: str, arguments: Mapping[str, str]) -> ToolResult:
@@ -443,12 +460,12 @@ class UpstreamServer:
         return await self._call(ToolRequest(name, arguments, repeatable=True, kind=kind))
 
     async def stop(self) -> None:
-        """End the connection: in good order within `Timing.close_timeout`, else by cancelling."""
+        """End the connection: in good order if it does not take long, else by cancelling."""
         self._stopping = True
         if self.state is not ServerState.UP:
             self._scope.cancel()
-        self._wakeup.notify()
-        with anyio.move_on_after(self._timing.close_timeout):
+        self._wake()
+        with anyio.move_on_after(_CLOSE_TIMEOUT):
             await self._ended.wait()
         self._scope.cancel()
 
@@ -458,13 +475,13 @@ class UpstreamServer:
             await self._state_changed.wait()
 
     async def _sign_in(self, _: Mapping[str, object]) -> ToolResult:
-        if self._callers is None:
+        if self._list_tools is None:
             await self.client.connect()
         else:
-            definitions = await self._callers.definitions()
+            listing = await self._list_tools()
             # The list is the same for all callers, so the first who is let in gets it for all.
             if not self.tools:
-                await self._accept(Listing(tuple(definitions)))
+                await self._accept(listing)
         return ToolResult.of_text(f"The server {self.name!r} lists {counted(len(self.tools), 'tool')}.")
 
     async def _read_or_list(self, request: ToolRequest) -> ToolResult:
@@ -501,8 +518,8 @@ class UpstreamServer:
         """One connection from its beginning to its end; the seconds that it was up, 0 if the server flooded it."""
         up_since = 0.0
         self._begun += 1
-        self._wakeup = Wakeup()
-        connection = self._new_connection(self.config, self._transport, self._wakeup, self._sample)
+        self._woken = anyio.Event()
+        connection = self._new_connection(self.config, self._transport, self._sample, self._wake)
         try:
             with anyio.fail_after(self.config.connect_timeout) as limit:
                 async with connection.opened() as listing:
@@ -520,17 +537,17 @@ class UpstreamServer:
                         await self._watch(connection)
                     finally:
                         connection.broken = True
-                        limit.deadline = anyio.current_time() + self._timing.close_timeout
+                        limit.deadline = anyio.current_time() + _CLOSE_TIMEOUT
         except Exception as error:
-            why = failure_reason(self.config, error, connection.last_error, self._transport.stderr_tail())
-            needs_sign_in = any(isinstance(each, SignInNeeded) for each in leaves(error))
             # A reason that repeats is logged once as a warning.
-            reason = hide(why)
+            stderr = f"its stderr ends with {self._transport.stderr!r}" if self._transport.stderr else ""
+            reason = hide(failure_reason(self.config, error, connection.last_error, stderr))
             level = logging.DEBUG if reason == self.last_error else logging.WARNING
             _log.log(level, "Upstream server %r is down: %s", self._shown, reason)
             self.last_error = reason
             self._decided = self._begun
             if not self._stopping:
+                needs_sign_in = any(isinstance(each, SignInNeeded) for each in leaves(error))
                 self._set_state(ServerState.SIGN_IN if needs_sign_in else ServerState.DOWN)
         finally:
             self._connection = None
@@ -539,7 +556,7 @@ class UpstreamServer:
     async def _watch(self, connection: Connection) -> None:
         """Watch a connection until it is lost: list the tools again when they changed, ping it when it is quiet."""
         while not self._stopping:
-            notified = await self._wakeup.wait(self._timing.ping_every)
+            woken = await self._rest(self._timing.ping_every)
             if self._stopping:
                 return
             if connection.broken:
@@ -548,7 +565,7 @@ class UpstreamServer:
                 await anyio.sleep(self._timing.refresh_gap)
                 with anyio.fail_after(self.config.connect_timeout):
                     await self._accept(await connection.list())
-            elif not notified and not connection.calls:
+            elif not woken and not connection.calls:
                 try:
                     with anyio.fail_after(self._timing.ping_timeout):
                         await connection.ping()
@@ -557,20 +574,20 @@ class UpstreamServer:
                     raise ConnectionLost(f"it gave no sign of life within {seconds:g} s") from None
 
     async def _accept(self, listing: Listing) -> None:
-        # In a thread: ten thousand tools take a second, in which others are served.
-        found, call = listing.definitions, self._call
-        self.tools, withheld = await to_thread.run_sync(tools_of_list, self.name, found, call, self.tools)
-        others = await to_thread.run_sync(
-            lambda: Listing(
+        def cleaned_lists() -> tuple[tuple[UpstreamTool, ...], tuple[str, ...], Listing]:
+            tools, withheld = tools_of_list(self.name, listing.definitions, self._call, self.tools)
+            others = Listing(
                 resources=cleaned_list(listing.resources),
                 templates=cleaned_list(listing.templates),
                 prompts=cleaned_list(listing.prompts),
             )
-        )
-        left_out = listing.others - others.others
-        if left_out:
-            why = "they are there twice or too long, or have an address that is empty or cannot be seen"
-            withheld = (*withheld, f"{left_out} of its resources, templates and prompts are left out: {why}")
+            if left_out := listing.others - others.others:
+                why = "they are there twice or too long, or have an address that is empty or cannot be seen"
+                withheld = (*withheld, f"{left_out} of its resources, templates and prompts are left out: {why}")
+            return tools, withheld, others
+
+        # In a thread: ten thousand tools take a second, in which others are served.
+        self.tools, withheld, others = await to_thread.run_sync(cleaned_lists)
         self.listing = self.listing if others == self.listing else others
         if listing.has_resources and self.reader is None:
             self.reader = reader_of(self.name, self._read_or_list)
@@ -586,150 +603,3 @@ class UpstreamServer:
         self._state_changed.set()
         self._state_changed = anyio.Event()
         self._on_change()
-
-
-@dataclass(eq=False)
-class _CallerConnection:
-    """One caller's connection, and how many calls use it now."""
-
-    server: UpstreamServer
-    users: int = 0
-    unused_since: float = math.inf
-    changed: anyio.Event = field(default_factory=anyio.Event)
-
-
-class CallerServers:
-    """Calls the tools of one server, each over the connection of the caller on whose behalf it is made.
-
-    No two callers share one, nor two tokens of one caller, as they may grant different things. Nothing of a credential
-    is kept but in the connection made for it, and it is hidden in whatever is logged meanwhile.
-
-    `make` makes the server that the configuration of a caller describes, `tasks` runs them, and after `idle` seconds
-    without a call they end.
-    """
-
-    def __init__(
-        self,
-        config: ServerConfig,
-        make: Callable[[ServerConfig, Caller], UpstreamServer],
-        tasks: TaskGroup,
-        idle: float,
-    ) -> None:
-        self._config = config
-        self._make = make
-        self._tasks = tasks
-        self._idle = idle
-        self._connections: dict[tuple[object, ...], _CallerConnection] = {}
-
-    def __len__(self) -> int:
-        return len(self._connections)
-
-    async def call(self, request: ToolRequest) -> ToolResult:
-        """Call a tool as the caller. Raises `ToolError`, also where there is nothing to tell the server who calls."""
-        async with AsyncExitStack() as stack:
-            try:
-                server = await stack.enter_async_context(self._connection())
-            except ToolError as error:
-                raise ToolError(f"{request.shown}: {error}") from None
-            return await server.client.call(request)
-
-    async def definitions(self) -> "list[Definition]":
-        """The tools that the server lists for the caller, who signs in first if need be. Raises `ToolError`."""
-        async with self._connection() as server:
-            await server.client.connect()
-            return [each.definition for each in server.tools]
-
-    def stop(self, caller: Caller | None = None) -> None:
-        """End the connections of a caller, or all."""
-        for key, each in [*self._connections.items()]:
-            if caller is None or key[:2] == caller.identity:
-                self._forget(key, each)
-
-    def _headers(self, caller: Caller) -> dict[str, str]:
-        """The headers that say who calls. Raises `ToolError` where that cannot be said."""
-        from mcp.server.auth.middleware.auth_context import get_access_token
-
-        templates, oauth, server = self._config.caller_headers, self._config.oauth, self._config.name
-        is_nobody = caller.same_as(ANONYMOUS)
-        token = get_access_token()
-        issuer = str((token.claims or {}).get("iss", "")) if token else ""
-        is_own = token is not None and caller.same_as(Caller(token.subject or token.client_id, issuer))
-        known = {_ID: "" if is_nobody else caller.id, _TOKEN: token.token if token and is_own else ""}
-        known = {name: value for name, value in known.items() if any(name in each for each in templates.values())}
-        wrong = next((name for name, value in known.items() if not _SENDABLE.fullmatch(value)), None)
-        if is_nobody and (wrong or (oauth is not None and oauth.per_caller)):
-            raise ToolError(
-                f"the server {server!r} wants to know who calls, and this call is nobody's: authenticate the caller."
-            )
-        if wrong and known[wrong]:
-            raise ToolError(
-                f"the server {server!r} gets {wrong} in a header, and there is a character in it that none can have."
-            )
-        if wrong:
-            raise ToolError(
-                f"the server {server!r} gets the token of whoever calls, and the token of {caller.id!r} is not here: "
-                "this goes on without the request that it came with. The same caller has to call again, or to answer a "
-                "question."
-            )
-        # In one pass: a value may look like a variable.
-        variables = re.compile("|".join(map(re.escape, known)))
-        return {name: variables.sub(lambda found: known[found[0]], each) for name, each in templates.items()}
-
-    @asynccontextmanager
-    async def _connection(self) -> AsyncGenerator[UpstreamServer]:
-        """The connection of the caller of the running code. Raises `ToolError` where there is none."""
-        site = current_call_site()
-        caller = ANONYMOUS if site is None else site.caller
-        headers = self._headers(caller)
-        key = (*caller.identity, *sorted(headers.items()))
-        held = self._connections.get(key)
-        if held is None:
-            if len(self._connections) >= self._config.max_callers:
-                unused = [(each.unused_since, known) for known, each in self._connections.items() if not each.users]
-                if not unused:
-                    raise ToolError(f"the server {self._config.name!r} is busy with other callers. Try again later.")
-                _, oldest = min(unused, key=lambda each: each[0])
-                self._forget(oldest, self._connections[oldest])
-            config = replace(
-                self._config,
-                headers={**self._config.headers, **headers},
-                listing_headers={},
-                caller_headers={},
-                secrets=(*self._config.secrets, *(each.rpartition(" ")[2] for each in headers.values())),
-            )
-            held = self._connections[key] = _CallerConnection(self._make(config, caller))
-            register_secrets(held.server, config.all_secrets())
-            self._tasks.start_soon(self._run, key, held)
-        held.users += 1
-        held.unused_since = math.inf
-        try:
-            await held.server.wait_first_attempt()
-            if not (held.server.state.callable or held.server.connections):
-                self._forget(key, held)
-                raise ToolError(
-                    f"the server {self._config.name!r} did not let this caller in, or is down. Do without it, or make "
-                    "a call with another credential."
-                )
-            yield held.server
-        finally:
-            held.users -= 1
-            if not held.users:
-                held.unused_since = anyio.current_time()
-                held.changed.set()
-
-    async def _run(self, key: tuple[object, ...], held: _CallerConnection) -> None:
-        """Own a connection until nobody has used it for a while."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(held.server.run)
-            while self._connections.get(key) is held:
-                held.changed = anyio.Event()
-                with anyio.move_on_at(held.unused_since + self._idle):
-                    await held.changed.wait()
-                if not held.users and anyio.current_time() >= held.unused_since + self._idle:
-                    self._forget(key, held)
-            await held.server.stop()
-
-    def _forget(self, key: tuple[object, ...], held: _CallerConnection) -> None:
-        if self._connections.get(key) is held:
-            del self._connections[key]
-        held.changed.set()
