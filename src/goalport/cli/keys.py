@@ -18,8 +18,7 @@ from goalport.base.words import counted, listed, validation_reason
 from goalport.cli.options import AsJson, WorkspaceFolder, duration_of, workspace_root
 from goalport.cli.terminal import Record, local_time, say, show
 from goalport.server.auth.keys import KeyFile, KeyUses, NewKey, new_key
-from goalport.workspace.settings import KeyEntry, Settings, load_settings
-from goalport.workspace.settings.loading import audit_of
+from goalport.workspace.settings import KeyEntry, Settings, audit_of, load_settings
 
 _NEVER: Final = "never"
 _KEYS_OFF: Final = "warning: the setting auth.keys is false, so the server asks for no keys."

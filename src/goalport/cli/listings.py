@@ -30,8 +30,7 @@ from goalport.server.publish.portability import without_hints
 from goalport.server.publish.publication import publish
 from goalport.server.publish.report import models_in_words, remarks_on_goals, switched_off, warnings_on_arguments
 from goalport.workspace import load_workspace
-from goalport.workspace.settings import load_settings, secrets_in, secrets_of
-from goalport.workspace.settings.loading import listed_settings
+from goalport.workspace.settings import listed_settings, load_settings, secrets_in, secrets_of
 
 OfAgent = Annotated[str | None, Parameter(help="Only those of this agent.")]
 

@@ -21,8 +21,7 @@ from goalport.cli.terminal import Format, local_time, say, show_json, show_lines
 from goalport.runtime.platform.erasure import caller_known_as
 from goalport.server.publish.calls import AuditTrail
 from goalport.store import exported
-from goalport.workspace.settings import load_settings
-from goalport.workspace.settings.loading import audit_file_of, audit_of, keeps_audit
+from goalport.workspace.settings import audit_file_of, audit_of, keeps_audit, load_settings
 
 _PATIENCE: Final = 60.0
 """Seconds that another program may keep a database locked."""

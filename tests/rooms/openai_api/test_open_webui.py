@@ -11,7 +11,7 @@ from goalport import ActionContext, action
 from goalport.base.observe.audit import read_audit
 from goalport.models.llm import UserMessage
 from goalport.runtime.chat import chatbot
-from goalport.workspace.settings.loading import audit_file_of
+from goalport.workspace.settings import audit_file_of
 from tests.rooms.openai_api.chats import Chats, Echo, chats, history, make_key
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("open_webui.json").read_text("utf-8"))

@@ -11,8 +11,7 @@ from goalport.base.observe.audit import read_audit
 from goalport.cli.upkeep import audit as print_audit
 from goalport.server.auth import Authentication, Challenges
 from goalport.server.publish.publisher import Publisher
-from goalport.workspace.settings import Settings
-from goalport.workspace.settings.loading import audit_file_of
+from goalport.workspace.settings import Settings, audit_file_of
 from tests.rooms.rest.web import web
 from tests.rooms.serve.served import ERAS, as_caller, served, state_of
 from tests.rooms.serve.test_call_log import Asker, Greeter

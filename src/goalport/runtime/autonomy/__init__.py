@@ -3,9 +3,18 @@
 Below: processes, models and agents. Above: the platform, which hands itself over, and `publish`, `cli`.
 """
 
-from goalport.runtime.autonomy.autonomy import Autonomy, PlannedGoal
-from goalport.runtime.autonomy.front_agent import FrontAgent, start_objects
-from goalport.runtime.autonomy.ranking import Achieved, Candidate, Choice, Ranked, Ranker, Ranking
+from goalport.runtime.autonomy.autonomy import (
+    Achieved,
+    Autonomy,
+    Candidate,
+    Choice,
+    FrontAgent,
+    PlannedGoal,
+    Ranked,
+    Ranker,
+    Ranking,
+    start_objects,
+)
 
 __all__ = [
     "Achieved",

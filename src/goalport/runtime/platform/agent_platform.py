@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import timedelta
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self, TypedDict, Unpack, cast
+from typing import Any, Final, Self, TypedDict, Unpack, cast
 
 from goalport.agents.domain import SERVICES, Agent, Goal, RetryPolicy, is_marked, read_agent
 from goalport.agents.domain.checks import require_types
@@ -33,7 +33,7 @@ from goalport.runtime.autonomy import Autonomy, FrontAgent, Ranker
 from goalport.runtime.chat import Chatbot, Chatbots, Conversations, ConversationTurns
 from goalport.runtime.platform.declared_services import DeclaredServices, line_of
 from goalport.runtime.platform.deployments import Deployments, agents_of_tools, unstorable_in
-from goalport.runtime.platform.erasure import Erased, erase_caller, keep_pruned
+from goalport.runtime.platform.erasure import Erased, Grants, conversations_of, keep_pruned
 from goalport.runtime.platform.inspection import explain_goal, starting_types
 from goalport.runtime.platform.process_factory import Inputs
 from goalport.runtime.platform.processes import Processes
@@ -64,6 +64,7 @@ from goalport.runtime.process import (
     LoggedEvent,
     ProcessOptions,
     Spending,
+    StoredContexts,
     agent_tool,
     current_operation,
 )
@@ -76,6 +77,8 @@ from goalport.workspace import Workspace
 from goalport.workspace.settings import DeclaredSettings, Settings, secrets_in, secrets_of
 
 _log = logging.getLogger(__name__)
+_ERASED_AT_ONCE: Final = 50
+"""How many processes are erased at the same time: a database writes together what is asked of it at once."""
 
 
 class Start(TypedDict, total=False):
@@ -485,7 +488,26 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         Documents stay, and no longer name the caller among their readers. With `dry_run` it is only counted.
         Raises `StoreError`; what is erased by then stays erased.
         """
-        return await erase_caller(self, caller, dry_run=dry_run)
+        owner = Caller(caller.id, caller.issuer)
+        conversations = [each.id for each in await conversations_of(self.store, owner)]
+        records = await self.store.records(caller=owner)
+        running = [each for each in self.processes.running if owner.same_as(each.caller)]  # perhaps not stored yet
+        roots = [*{each.root for each in records} | {each.root.id for each in running}]
+        if not dry_run:
+            for each in conversations:
+                await self.conversations.delete(each, owner)
+            for first in range(0, len(roots), _ERASED_AT_ONCE):
+                some = roots[first : first + _ERASED_AT_ONCE]
+                await asyncio.gather(*(self.processes.erase(each, "What its caller left was erased.") for each in some))
+            await self.store.forget_keys({each.id for each in (*records, *running)})
+        contexts, documents = self.contexts, self.documents
+        return Erased(
+            len(conversations),
+            len(roots),
+            await contexts.erase_of(owner, count=dry_run) if isinstance(contexts, StoredContexts) else 0,
+            await documents.grants_of(owner, revoke=not dry_run) if isinstance(documents, Grants) else 0,
+            self.upstream.sign_ins_of(owner, end=not dry_run),
+        )
 
     async def answer(
         self, process_id: str, question_id: str | None = None, response: object = None, *, declined: str = ""

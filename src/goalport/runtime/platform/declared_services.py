@@ -155,7 +155,7 @@ class DeclaredServices:
         for each in self._providers_of({**needs, **parameters_of(type(owner))} if waits else needs):
             await self._enter(each)
         if waits and self._unmade.pop(id(owner), None) is not None:  # another action may have come first
-            cast("Any", owner).__init__(**self._arguments(parameters_of(type(owner))))
+            cast("Any", owner).__init__(**self.arguments(parameters_of(type(owner))))
 
     async def close(self) -> None:
         """Leave what was entered, the last first; what is needed again is entered again.
@@ -213,7 +213,7 @@ class DeclaredServices:
                 if not each.problem:
                     self._resolve(each, (*way, provider))
                 provider.late, provider.problem = provider.late or each.late, provider.problem or each.problem
-            if required and not found and not provider.problem and not self._arguments({name: (hint, True)}):
+            if required and not found and not provider.problem and not self.arguments({name: (hint, True)}):
                 provider.problem = (
                     f"{provider.source} needs {type_name(hint)} for {name!r}, which nothing gives. Mark what does with"
                     " @service, or give the parameter a default."
@@ -236,8 +236,8 @@ class DeclaredServices:
             if all(self._others(kind) is None for kind in classes_of(hint)):
                 yield from (found for kind in classes_of(hint) if (found := self._provider(kind)) is not None)
 
-    def _arguments(self, parameters: Parameters) -> dict[str, object]:
-        """The objects that there are for parameters."""
+    def arguments(self, parameters: Parameters) -> dict[str, object]:
+        """The objects that there are for parameters, made if need be. Raises `DeploymentError`."""
         arguments = dict[str, object]()
         for name, (hint, _) in parameters.items():
             found = (each(kind) for kind in classes_of(hint) for each in (self._others, self.find))
@@ -254,7 +254,7 @@ class DeclaredServices:
         """What a declaration gives, not entered. Raises `DeploymentError`."""
         if provider.problem:
             raise DeploymentError(provider.problem)
-        arguments = self._arguments(provider.needs)
+        arguments = self.arguments(provider.needs)
         try:
             return provider.accepted(provider.source.target(**arguments))
         except Exception as error:

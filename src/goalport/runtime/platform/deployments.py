@@ -4,11 +4,10 @@ A class is read when it is deployed, and never again. Where it has no instance, 
 are passed to its constructor. Nothing runs here. Below: the reader of classes. Above: the platform.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 from threading import Lock
 from typing import Any
 
@@ -34,7 +33,7 @@ from goalport.base.introspection import class_place, constructor
 from goalport.base.words import type_name
 from goalport.models.llm import UserMessage
 from goalport.runtime.ai import AgenticTool, Ai
-from goalport.runtime.platform.declared_services import DeclaredServices, classes_of, parameters_of
+from goalport.runtime.platform.declared_services import DeclaredServices, parameters_of
 from goalport.runtime.process import SERVICE_TYPES, ArgumentResolver, Scope
 from goalport.store import StoredTypes, persistent, storable
 from goalport.tools import Tool, ToolResult
@@ -44,51 +43,6 @@ KEEPER = "goalport_result"
 """The name of the agent that keeps results."""
 _UNDEPLOYED = 64
 """The most agents that run without being deployed whose scopes are cached."""
-
-
-@dataclass(frozen=True)
-class _Deployed:
-    """What is deployed at one moment, and what is looked up in it; each change makes a new one."""
-
-    by_name: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
-    """Agents and components, in the order in which they came."""
-    scopes: dict[str | int, tuple[object, Scope]] = field(default_factory=dict[str | int, tuple[object, Scope]])
-    """By the name of an agent, or by the id of an object that is kept with its scope, so that the id stays its."""
-
-    @cached_property
-    def agents(self) -> tuple[Agent, ...]:
-        return tuple(each for each in self.by_name.values() if not each.component)
-
-    @cached_property
-    def components(self) -> tuple[Agent, ...]:
-        return tuple(each for each in self.by_name.values() if each.component)
-
-    def lent_to(self, agent: Agent) -> tuple[Agent, ...]:
-        """Those whose actions an agent may use besides its own."""
-        if agent.opaque:
-            return ()
-        others = (each for each in self.agents if not (each.opaque or each.open or each is agent))
-        lent = (*self.components, *others) if agent.open else self.components
-        # A chatbot that chooses an agent for each message has no use for the actions of all if none reacts to messages.
-        if not (agent.open and agent.actions):
-            return lent
-        actions = [action for each in lent for action in each.actions]
-        takes = ((each.settings.trigger, *(one.type for one in each.inputs if one.required)) for each in actions)
-        return lent if any(kind is not None and fits(UserMessage, kind) for each in takes for kind in each) else ()
-
-    @cached_property
-    def goals(self) -> tuple[tuple[Agent, Goal], ...]:
-        return tuple((agent, goal) for agent in self.agents for goal in agent.goals)
-
-    @cached_property
-    def goals_by_name(self) -> Sequence[Mapping[str, Sequence[tuple[Agent, Goal]]]]:
-        """The goals by their full names, by their published names, and by the names of their methods."""
-        found = [defaultdict[str, list[tuple[Agent, Goal]]](list) for _ in range(3)]
-        for pair in self.goals:
-            names = pair[1].name, pair[1].export.name, pair[1].short_name
-            for name, goals in zip(names, found, strict=True):
-                goals[name].append(pair)
-        return found
 
 
 class Deployments:
@@ -102,37 +56,37 @@ class Deployments:
         declared: DeclaredServices,
     ) -> None:
         self._injected = SERVICE_TYPES | declared.types | {platform}
-        self._declared = declared
-        self._resolvers = resolvers
-        self._service = service
-        self._now = _Deployed()
+        self._declared, self._resolvers, self._service = declared, resolvers, service
         self.of_tools: Mapping[str, Agent] = {}
         """The agents that call exported tools, which are not deployed; by their names."""
         self.front: Agent | None = None
         """The agent that takes a sentence and finds the goal that fits; it need not be deployed."""
         self._changing = Lock()
-        """Held by the thread that puts the next state in place of the one it was made of."""
+        """Held by the thread that changes what is deployed."""
+        self._set({})
+
+    def _set(self, by_name: Mapping[str, Agent]) -> None:
+        """Deploy these; whoever looks meanwhile, in any thread, finds them or those before."""
+        self._by_name, self.all = by_name, tuple(by_name.values())
+        self.components = tuple(each for each in self.all if each.component)
+        """Their actions and conditions may be used by every agent."""
+        self._agents = tuple(each for each in self.all if not each.component)
+        self.goals = tuple((agent, goal) for agent in self._agents for goal in agent.goals)
+        """Every goal with its agent, in order."""
+        # New at last, so that what is compiled of the agents before is not kept for these.
+        self._scopes: dict[str | int, tuple[object, Scope]] = {}
+        """By the name of an agent, or by the id of an object that is kept with its scope, so that the id stays its."""
 
     def __iter__(self) -> Iterator[Agent]:
-        return iter(self._now.agents)
+        return iter(self._agents)
 
     def __len__(self) -> int:
-        return len(self._now.agents)
-
-    @property
-    def components(self) -> tuple[Agent, ...]:
-        """The components, whose actions and conditions every agent may use."""
-        return self._now.components
-
-    @property
-    def all(self) -> tuple[Agent, ...]:
-        """Agents and components as they are now, also while another thread deploys one."""
-        return tuple(self._now.by_name.values())
+        return len(self._agents)
 
     def add(self, declared: object) -> Agent:
         """Read an agent and keep it. Raises `DeclarationError` or `DeploymentError`, and then nothing is changed."""
         agent = self._read(declared)
-        twin = self._now.by_name.get(agent.name)
+        twin = self._by_name.get(agent.name)
         if twin is not None:
             raise DeploymentError(
                 f"Expected agents of different names, but {_place(agent)} and {_place(twin)} are both called"
@@ -154,19 +108,19 @@ class Deployments:
             if not each.opaque:
                 each.with_components(components)
         with self._changing:
-            self._now = _Deployed({**self._now.by_name, agent.name: agent})
+            self._set({**self._by_name, agent.name: agent})
         return agent
 
     def remove(self, name: str) -> Agent:
         """Remove an agent; its running processes go on. Raises `UnknownName`."""
         agent = self.named(name)
         with self._changing:
-            self._now = _Deployed({key: each for key, each in self._now.by_name.items() if each is not agent})
+            self._set({key: each for key, each in self._by_name.items() if each is not agent})
         return agent
 
     def named(self, name: str) -> Agent:
         """The agent or component of that name. Raises `UnknownName`."""
-        known = self._now.by_name
+        known = self._by_name
         if name not in known:
             if name == KEEPER:
                 return self._read(ResultKeeper)
@@ -177,23 +131,19 @@ class Deployments:
             raise UnknownName("agent", name, known)
         return known[name]
 
-    @property
-    def goals(self) -> tuple[tuple[Agent, Goal], ...]:
-        """Every goal with its agent, in order."""
-        return self._now.goals
-
     def goal(self, name: str | Goal) -> tuple[Agent, Goal]:
         """A goal with its agent: by its full name, its published name, or its method's name where only one has it.
 
         Raises `UnknownName`, or `DeploymentError` when several goals bear the name.
         """
         if isinstance(name, Goal):
-            same = next((pair for pair in self._now.goals_by_name[0].get(name.name, ()) if pair[1] == name), None)
+            same = next((pair for pair in self.goals if pair[1] == name), None)
             if same is not None:
                 return same
             name = name.name
-        for goals in self._now.goals_by_name:
-            found = goals.get(name, ())
+        for names in ("name", "export.name", "short_name"):
+            name_of = attrgetter(names)
+            found = [pair for pair in self.goals if name_of(pair[1]) == name]
             if len(found) == 1:
                 return found[0]
             if found:
@@ -205,21 +155,32 @@ class Deployments:
     def scope(self, declared: object) -> Scope:
         """The actions that plans for an agent, given by name or as declared, are made of: its own and the components'.
 
-        It is compiled once.
-
-        Raises `UnknownName`, and `DeclarationError` for an object that declares no agent.
+        It is compiled once. Raises `UnknownName`, and `DeclarationError` for an object that declares no agent.
         """
-        now = self._now
-        if isinstance(declared, Agent) and now.by_name.get(declared.name) is declared:
+        scopes = self._scopes
+        if isinstance(declared, Agent) and self._by_name.get(declared.name) is declared:
             declared = declared.name
         key = declared if isinstance(declared, str) else id(declared)
-        known = now.scopes.get(key)
+        known = scopes.get(key)
         if known is None:
             agent = self.named(declared) if isinstance(declared, str) else self._read(declared)
-            known = now.scopes[key] = (declared, Scope(agent, now.lent_to(agent)))
-            if len(now.scopes) > len(now.by_name) + _UNDEPLOYED:
-                del now.scopes[next(each for each in now.scopes if not isinstance(each, str))]
+            known = scopes[key] = (declared, Scope(agent, self._lent_to(agent)))
+            if len(scopes) > len(self._by_name) + _UNDEPLOYED:
+                del scopes[next(each for each in scopes if not isinstance(each, str))]
         return known[1]
+
+    def _lent_to(self, agent: Agent) -> tuple[Agent, ...]:
+        """Those whose actions an agent may use besides its own."""
+        if agent.opaque:
+            return ()
+        others = (each for each in self if not (each.opaque or each.open or each is agent))
+        lent = (*self.components, *others) if agent.open else self.components
+        # A chatbot that chooses an agent for each message has no use for the actions of all if none reacts to messages.
+        if not (agent.open and agent.actions):
+            return lent
+        actions = [action for each in lent for action in each.actions]
+        takes = ((each.settings.trigger, *(one.type for one in each.inputs if one.required)) for each in actions)
+        return lent if any(kind is not None and fits(UserMessage, kind) for each in takes for kind in each) else ()
 
     def _read(self, declared: object) -> Agent:
         made = self._constructed(declared) if isinstance(declared, type) else declared
@@ -240,20 +201,18 @@ class Deployments:
             return declared
         if (late := self._declared.instance(declared)) is not None:
             return late
-        arguments = dict[str, object]()
+        arguments = self._declared.arguments(parameters)
         for name, (hint, required) in parameters.items():
-            found = next((each for kind in classes_of(hint) if (each := self._service(kind)) is not None), None)
-            if found is not None:
-                arguments[name] = found
-            elif required and isinstance(hint, type) and hint in SERVICE_TYPES:
-                raise DeclarationError(
-                    class_place(declared),
-                    expected="a constructor that takes what is the same for all runs",
-                    came=f"{name!r} is of the type {hint.__name__}, of which there is one for each run only",
-                    fix=f"Take it where it is used: `def an_action(self, …, {name}: {hint.__name__})`.",
-                )
-            elif required:
+            if not required or name in arguments:
+                continue
+            if not (isinstance(hint, type) and hint in SERVICE_TYPES):
                 return declared
+            raise DeclarationError(
+                class_place(declared),
+                expected="a constructor that takes what is the same for all runs",
+                came=f"{name!r} is of the type {hint.__name__}, of which there is one for each run only",
+                fix=f"Take it where it is used: `def an_action(self, …, {name}: {hint.__name__})`.",
+            )
         return declared(**arguments) if arguments else declared
 
 

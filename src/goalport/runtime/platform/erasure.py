@@ -1,4 +1,4 @@
-"""Erases all that a caller left: what runs is ended, wherever, and nothing stays stored. Above: the platform."""
+"""What of callers and processes is stored no more: what a caller left, and what ended long ago. Above: the platform."""
 
 import asyncio
 import secrets
@@ -11,16 +11,11 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 from goalport.base.caller import Caller
 from goalport.base.errors import BadInput, StoreError
 from goalport.base.words import listed
-from goalport.runtime.chat import Conversations
-from goalport.runtime.platform.processes import Processes
-from goalport.runtime.process import ContextRepository, StoredContexts
 from goalport.store import ConversationRecord, ProcessStore
-from goalport.tools.upstream.servers import UpstreamServers
 
-_REASON: Final = "What its caller left was erased."
+_log = getLogger(__name__)
 _PAGE: Final = 200
-_AT_ONCE: Final = 50
-"""How many processes are erased at the same time: a database writes together what is asked of it at once."""
+_HOUR: Final = 3_600
 
 
 class Erased(NamedTuple):
@@ -37,45 +32,12 @@ class Erased(NamedTuple):
 
 
 @runtime_checkable
-class _Grants(Protocol):
-    async def grants_of(self, caller: Caller, *, revoke: bool) -> int: ...
+class Grants(Protocol):
+    """Documents that only some callers may read."""
 
-
-class Platform(Protocol):
-    """Where callers leave something."""
-
-    store: ProcessStore
-    processes: Processes
-    conversations: Conversations
-    upstream: UpstreamServers
-    contexts: ContextRepository
-
-    @property
-    def documents(self) -> object: ...
-
-
-async def erase_caller(platform: Platform, caller: Caller, *, dry_run: bool) -> Erased:
-    """Erase what a caller left, with results, questions, journals, events and keys; with `dry_run` only count it.
-
-    Raises `StoreError`; what is erased by then stays so.
-    """
-    owner = Caller(caller.id, caller.issuer)
-    conversations = [each.id for each in await _conversations(platform.store, owner)]
-    records = await platform.store.records(caller=owner)
-    running = [each for each in platform.processes.running if owner.same_as(each.caller)]  # perhaps not stored yet
-    roots = [*{each.root for each in records} | {each.root.id for each in running}]
-    if not dry_run:
-        for each in conversations:
-            await platform.conversations.delete(each, owner)
-        for first in range(0, len(roots), _AT_ONCE):
-            erased = (platform.processes.erase(each, _REASON) for each in roots[first : first + _AT_ONCE])
-            await asyncio.gather(*erased)
-        await platform.store.forget_keys({each.id for each in (*records, *running)})
-    stored, readable = platform.contexts, platform.documents
-    contexts = await stored.erase_of(owner, count=dry_run) if isinstance(stored, StoredContexts) else 0
-    documents = await readable.grants_of(owner, revoke=not dry_run) if isinstance(readable, _Grants) else 0
-    sign_ins = platform.upstream.sign_ins_of(owner, end=not dry_run)
-    return Erased(len(conversations), len(roots), contexts, documents, sign_ins)
+    async def grants_of(self, caller: Caller, *, revoke: bool) -> int:
+        """How many documents name a caller among their readers; with `revoke` they name it no more."""
+        ...
 
 
 async def caller_known_as(caller_id: str, issuer: str | None, store: ProcessStore) -> Caller:
@@ -84,7 +46,7 @@ async def caller_known_as(caller_id: str, issuer: str | None, store: ProcessStor
     Raises `BadInput` if there are several.
     """
     if issuer is None:
-        records = [*await store.records(), *await _conversations(store, None)]
+        records = [*await store.records(), *await conversations_of(store, None)]
         issuers = sorted({each.caller.issuer for each in records if each.caller.id == caller_id})
         if len(issuers) > 1:
             named = listed(repr(each) for each in issuers)
@@ -93,15 +55,12 @@ async def caller_known_as(caller_id: str, issuer: str | None, store: ProcessStor
     return Caller(caller_id, issuer)
 
 
-async def _conversations(store: ProcessStore, caller: Caller | None) -> Sequence[ConversationRecord]:
+async def conversations_of(store: ProcessStore, caller: Caller | None) -> Sequence[ConversationRecord]:
+    """All conversations of a caller; None: of everybody. Raises `StoreError`."""
     found: list[ConversationRecord] = []
     while page := await store.conversations.list(caller=caller, after=found[-1].id if found else "", limit=_PAGE):
         found += page
     return found
-
-
-_log = getLogger(__name__)
-_HOUR: Final = 3_600
 
 
 async def keep_pruned(store: ProcessStore, age: timedelta | None, keep: int | None) -> None:

@@ -419,36 +419,36 @@ class Processes(ProcessPlatform):
         return not process.remote
 
     async def _enter(self, process: AgentProcess) -> bool:
-        """Prepare a process that begins to run, and the store for it. Returns False if it cannot run here."""
-        wants_more = process.options.context_id or process.options.prune
+        """Prepare a process that begins to run, and the store for it. Returns False if it cannot run here.
+
+        It ends if the store is away, or it lacks what it begins with.
+        """
+        wants_more, has_context = process.options.context_id or process.options.prune, False
         try:
             if wants_more and process.status is ProcessStatus.NOT_STARTED and not self._repository.is_stored(process):
                 await begin_with_context(process, self.contexts)
-        except Exception as error:
-            self._refuse_to_begin(process, error)
-            await self._save(process)
-            return False
-        try:
+            has_context = True
             entered = await self._repository.enter(process)
-        except StoreError as error:  # nothing has been done yet, and nobody would know of it later
-            self._refuse_to_begin(process, error)
-            self._repository.drop(process)
+        except Exception as error:
+            is_away = isinstance(error, StoreError)
+            if has_context and not is_away:
+                raise
+            if is_away or not isinstance(error, GoalportError):
+                level, trace = (WARNING, None) if is_away else (ERROR, error)
+                _log.log(level, "Process %s did not begin: %s", process.id, error, exc_info=trace)
+            words = f"Try again later. {error.told}" if isinstance(error, StoreError) else process.words_for(error)
+            process.settle(Failed(f"It did not begin. {words}", not_begun=is_away))
+            self._continue_others(process)
+            if has_context:  # nothing has been done yet, and nobody would know of it later
+                self._repository.drop(process)
+            else:
+                await self._save(process)
             return False
         if not entered or process.over:
             process.release()
             entered = False
         process.notify_waiters()
         return entered
-
-    def _refuse_to_begin(self, process: AgentProcess, error: Exception) -> None:
-        """End a process that cannot begin, because the store is away or it lacks what it begins with."""
-        is_away = isinstance(error, StoreError)
-        if is_away or not isinstance(error, GoalportError):
-            trace = None if is_away else error
-            _log.log(WARNING if is_away else ERROR, "Process %s did not begin: %s", process.id, error, exc_info=trace)
-        words = f"Try again later. {error.told}" if isinstance(error, StoreError) else process.words_for(error)
-        process.settle(Failed(f"It did not begin. {words}", not_begun=is_away))
-        self._continue_others(process)
 
     async def _continue_family(self, root: AgentProcess) -> None:
         """Go on with a family that nobody ran, or whose time to wake has come; this program has its lease."""
@@ -584,10 +584,9 @@ class Processes(ProcessPlatform):
     # What processes are told.
 
     async def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
-        """Settle a question of a process, or of one that it started, and continue what waited for it.
+        """Settle a question of a process, or of one that it started, and let go on what waited for it.
 
-        `declined` is the reason why a person says no; empty: `response` is the answer. Once it returns, the answer is
-        stored. Raises `UnknownName`, `BadInput` and `AlreadyAnswered`, as `AgentPlatform.answer` says; `StoreError`.
+        The answer is stored when this returns. Raises what `AgentPlatform.answer` says, and `StoreError`.
         """
         had = self._repository.has(process)
         if not await self._repository.claim(process):
@@ -616,9 +615,9 @@ class Processes(ProcessPlatform):
     ) -> None:
         """Begin a turn of a process with more objects, as soon as it rests; they are stored when this returns.
 
-        `caller` is the party of its caller with the scopes of today. `token` identifies what is told: two programs may
-        try to tell it, when one takes the process from the other. Raises `BadInput` if the process has ended for good,
-        or an action of it was interrupted; `Unstorable` and `StoreError`.
+        `token` identifies what is told: two programs may try to tell it, when one takes the process from the other.
+        Raises `BadInput` if the process has ended for good, or an action of it was interrupted; `Unstorable` and
+        `StoreError`.
         """
         token = token or uuid4().hex
         if process.status is ProcessStatus.NOT_STARTED and process.idle and not self._repository.is_stored(process):

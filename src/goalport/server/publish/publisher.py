@@ -37,8 +37,7 @@ from goalport.server.publish.limits import Limits
 from goalport.server.publish.publication import Publication, publish
 from goalport.store import ProcessStore
 from goalport.workspace import Workspace
-from goalport.workspace.settings import Settings
-from goalport.workspace.settings.loading import audit_of
+from goalport.workspace.settings import Settings, audit_of
 
 ListKind = Literal["tools", "prompts", "resources"]
 

@@ -1,15 +1,20 @@
 """How a server is set up: its settings, where they come from, and what they may be."""
 
-from goalport.workspace.settings.loading import (
+from goalport.workspace.settings.settings import (
+    SETTINGS_FILE,
     DeclaredSettings,
+    Settings,
+    audit_file_of,
+    audit_of,
     environment_of,
+    keeps_audit,
+    listed_settings,
     load_settings,
     read_declared,
     secrets_in,
     secrets_of,
     share_environment,
 )
-from goalport.workspace.settings.settings import SETTINGS_FILE, Settings
 from goalport.workspace.settings.tables import (
     AuditSettings,
     AuthSettings,
@@ -41,7 +46,11 @@ __all__ = [
     "RetrySettings",
     "Settings",
     "TokenSettings",
+    "audit_file_of",
+    "audit_of",
     "environment_of",
+    "keeps_audit",
+    "listed_settings",
     "load_settings",
     "read_declared",
     "secrets_in",

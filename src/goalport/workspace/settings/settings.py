@@ -1,20 +1,34 @@
 """How a server is set up: one typed object, from options, the environment, `.env` and `server/settings.toml`.
 
 An earlier source in that list takes precedence over a later one, and the file of a profile over `settings.toml`;
-defaults come last. Settings are read once and passed on; no module reads them for itself. Nothing here starts or opens
-anything. Above: `loading`, which words what is wrong, and reads the tables that a workspace declares.
+defaults come last. What cannot be used is said in a line for each, with where it came from. Settings are read once and
+passed on; no module reads them for itself. Nothing here starts or opens anything. Above: everything that starts a
+server or a command.
 """
 
+import logging
+import os
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, is_dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_type_hints
 
-from pydantic import Field, SecretStr, ValidationInfo, field_validator
+from dotenv import dotenv_values
+from pydantic import (
+    BaseModel,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    WrapValidator,
+    create_model,
+    field_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -29,8 +43,11 @@ from goalport.base.cores import usable_cores
 from goalport.base.errors import SettingsError
 from goalport.base.hosts import http_url, is_loopback
 from goalport.base.observe import LogFormat
-from goalport.base.words import offer
+from goalport.base.observe.audit import Audit
+from goalport.base.secrecy import hide, passwords_in, secrets_in_environment
+from goalport.base.words import did_you_mean, nearest, offer, validation_reason
 from goalport.models.llm import LlmOperations, ModelsSettings
+from goalport.models.llm.providers import PROVIDERS
 from goalport.workspace.settings.tables import (
     AuditSettings,
     AuthSettings,
@@ -61,6 +78,11 @@ ENV_FILE = ".env"
 PREFIX = "GOALPORT_"
 WITHIN = "__"
 """The separator between a table and its setting in the name of an environment variable."""
+_NEARLY = 0.75
+_WITH_PASSWORDS = frozenset({"store", "base_url"})
+"""The names of settings that are texts and may contain a password."""
+_ABSENT = object()
+_log = logging.getLogger(__name__)
 _SHORTEST_KEY = 32
 _KEY_FILE = "keys.json"
 
@@ -99,7 +121,7 @@ class Sources(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         given = init_settings()
         workspace: Path = given.get("workspace", Path())
-        variables = environment_source(settings_cls), dotenv_source(settings_cls, workspace)
+        variables = _variables(settings_cls, workspace)
         named = (each.get("profile") for each in (given, *(source() for source in variables)))
         files = settings_files(workspace, next((str(each) for each in named if each), ""))
         written = (InitSettingsSource(settings_cls, _known(settings_cls, file)) for file in files)
@@ -352,14 +374,9 @@ class _DotEnv(_Environment, DotEnvSettingsSource):
     pass
 
 
-def environment_source(settings: type[BaseSettings]) -> EnvSettingsSource:
-    """What the variables of the environment say."""
-    return _Environment(settings)
-
-
-def dotenv_source(settings: type[BaseSettings], workspace: Path) -> DotEnvSettingsSource:
-    """What the workspace's `.env` says."""
-    return _DotEnv(settings, env_file=workspace / ENV_FILE, env_file_encoding="utf-8")
+def _variables(settings: type[BaseSettings], workspace: Path) -> tuple[EnvSettingsSource, DotEnvSettingsSource]:
+    """What the environment says, and the workspace's `.env`."""
+    return _Environment(settings), _DotEnv(settings, env_file=workspace / ENV_FILE, env_file_encoding="utf-8")
 
 
 def settings_files(workspace: Path, profile: str) -> Iterator[Path]:
@@ -422,3 +439,234 @@ def offer_settings(name: str, known: Sequence[str] = ()) -> str:
     """The names that could be meant by one that is no setting, in a sentence."""
     names = sorted(known or known_settings())
     return offer(name, names, most=len(names))
+
+
+def load_settings(workspace: Path, **options: Any) -> Settings:
+    """The settings of a workspace. `options` precede all other sources; one that is None counts as not given.
+
+    Raises `SettingsError`, with a line for each setting that is invalid and the source that it came from.
+    """
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in known_settings():
+            raise SettingsError(f"There is no setting {name!r}. {offer_settings(name)}")
+    settings = _read(Settings, given | {"workspace": workspace})
+    _warn_of_misspelt(settings.workspace, Settings.model_fields)
+    return settings
+
+
+def _warn_of_misspelt(workspace: Path, names: Iterable[str], known: Iterable[str] = ()) -> None:
+    """Warn of variables that look like misspelt settings, or tables. Names in tables are checked elsewhere."""
+    meant, known = {each.upper() for each in names}, {each.upper() for each in known}
+    for name in sorted(each for each in {*os.environ, *dotenv_values(workspace / ENV_FILE)} if each.startswith(PREFIX)):
+        # Without the prefix, which all have: it would make any two names alike.
+        head, delimiter, rest = name.removeprefix(PREFIX).partition(WITHIN)
+        if head not in meant | known and (near := nearest(head, meant, likeness=_NEARLY)):
+            probable = did_you_mean([f"{PREFIX}{near[0]}{delimiter}{rest}"])
+            _log.warning("The environment variable %s is not a setting. %s", name, probable)
+
+
+@dataclass(frozen=True)
+class DeclaredSettings:
+    """The settings that classes of a workspace declare, by the names of their tables."""
+
+    tables: Mapping[str, BaseModel] = field(default_factory=dict[str, BaseModel])
+    failed: Mapping[type[BaseModel], str] = field(default_factory=dict[type[BaseModel], str])
+    """Why those that cannot be filled are not."""
+    problems: tuple[str, ...] = ()
+    """A sentence for each value that cannot be used, and for each table of the files that nothing declares."""
+
+
+def read_declared(
+    settings: Settings, declared: Mapping[str, type[BaseModel]], *, complete: bool = True
+) -> DeclaredSettings:
+    """Fill the classes that modules declare from the same sources as `settings`.
+
+    `complete`: all modules could be loaded; else a table may be declared by another, unless its name is nearly that of
+    a setting of goalport.
+    """
+    where = {"workspace": settings.workspace, "profile": settings.profile}
+    tables, failed, problems = dict[str, BaseModel](), dict[type[BaseModel], str](), list[str]()
+    for name, kind in declared.items():
+        try:
+            tables[name] = getattr(_read(_reader(name, kind), where), name)
+        except SettingsError as error:
+            failed[kind], problems = str(error), [*problems, *str(error).splitlines()]
+    known = (*declared, *known_settings())
+    _warn_of_misspelt(settings.workspace, declared, Settings.model_fields)
+    for file in settings_files(settings.workspace, settings.profile):
+        for name in read_settings_file(file):
+            if name not in known and (complete or nearest(name, known_settings(), likeness=_NEARLY)):
+                problems.append(f"{place_in(file, (name,))}: nothing declares the table {name!r}. {offer(name, known)}")
+    return DeclaredSettings(tables, failed, tuple(problems))
+
+
+def _reader(name: str, kind: type[BaseModel]) -> type[Sources]:
+    """What reads one declared table. A name in it that the class does not have is a mistake."""
+    strictly = WrapValidator(lambda value, _: kind.model_validate(value, extra="forbid", by_name=True))
+    field_of_table: Any = (Annotated[kind, strictly], {})
+    return create_model(kind.__name__, __base__=Sources, **{name: field_of_table})
+
+
+K = TypeVar("K", bound=Sources)
+
+
+def _read(kind: type[K], options: Mapping[str, Any]) -> K:
+    try:
+        return kind(**options)
+    except ValidationError as error:
+        raise SettingsError(_problems(error, kind, options)) from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{options['workspace'] / ENV_FILE}: should be text in UTF-8 ({error.reason}).") from None
+
+
+def _problems(error: ValidationError, kind: type[Sources], options: Mapping[str, Any]) -> str:
+    """One line per invalid setting. The value is shown, unless it is or may contain a secret."""
+    lines, sources = list[str](), _sources(kind, options)
+    for each in error.errors(include_url=False, include_context=False):
+        path, value = tuple(map(str, each["loc"])), each["input"]
+        if not any(_tables_in(_fields_of(kind).get(path[0]))):
+            path = path[:1]  # what follows is an index, or a member of a union
+        table, hint = kind, None
+        for name in path:  # keys and indexes of items in the path are skipped
+            if (found := _fields_of(table).get(name)) is not None:
+                table, hint = next(_tables_in(found), table), found
+        # A text or a number is shown, if its name and its type say that it is no secret.
+        is_plain = isinstance(value, str | int | float) and not any(_tables_in(hint))
+        secret = not is_plain or "Secret" in str(hint) or path[-1] in _WITH_PASSWORDS
+        problem = f"{'.'.join(path)} {validation_reason(each['msg'])}{'' if secret else hide(f'; came {value!r}')}"
+        if each["type"] == "missing":
+            problem = f"{'.'.join(path)} should be set"
+        elif each["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
+            offered = offer_settings(path[-1], tuple(_fields_of(table)))
+            problem = f"there is no setting {path[-1]!r} in [{'.'.join(path[:-1])}]. {offered}"
+        origin = "option" if path[0] in options else _source(path, sources) or place_in(sources[-1][0], path)
+        lines.append(f"{origin}: {problem}")
+    return "\n".join(dict.fromkeys(lines))
+
+
+def _fields_of(kind: type) -> Mapping[str, object]:
+    """The fields of a pydantic model or a dataclass, with their types."""
+    if issubclass(kind, BaseModel):
+        return {name: each.annotation for name, each in kind.model_fields.items()}
+    return get_type_hints(cast("Any", kind))
+
+
+def _tables_in(hint: object) -> Iterator[type]:
+    """The pydantic models and dataclasses in a type."""
+    if isinstance(hint, type) and (issubclass(hint, BaseModel) or is_dataclass(cast("type[Any]", hint))):
+        yield hint
+    for each in get_args(hint):
+        yield from _tables_in(each)
+
+
+def _sources(kind: type[Sources], options: Mapping[str, Any]) -> Sequence[tuple[Path, Mapping[str, object]]]:
+    """The environment, `.env` and the files, and what each says."""
+    workspace: Path = options["workspace"]
+    where = {name: options[name] for name in ("workspace", "profile") if name in options}
+    files = settings_files(workspace, Sources(**where).profile)
+    environment, dotenv = (each() for each in _variables(kind, workspace))
+    found = ((each, read_settings_file(each)) for each in files)
+    return (Path(), environment), (workspace / ENV_FILE, dotenv), *found
+
+
+def _source(path: tuple[str, ...], sources: Sequence[tuple[Path, Mapping[str, object]]]) -> str:
+    """The first source with a value for a setting, or for a table that contains it; empty: there is none."""
+    variable = f"{PREFIX}{WITHIN.join(path).upper()}"
+    for file, said in sources:
+        values, names = cast("object", said), iter(path)
+        while isinstance(values, Mapping) and (name := next(names, None)) is not None:
+            values = cast("Mapping[str, object]", values).get(name, _ABSENT)
+        if values is _ABSENT:
+            continue
+        if file.suffix == ".toml":
+            return place_in(file, path)
+        return f"{file}, {variable}" if file.name else f"environment variable {variable}"
+    return ""
+
+
+def listed_settings(settings: Settings, declared: DeclaredSettings) -> Iterator[tuple[str, object, str]]:
+    """Each setting by its full name, its value without secrets, and where it is from; empty: it is the default."""
+    where = {"workspace": settings.workspace, "profile": settings.profile}
+    of_goalport = {each: getattr(settings, each) for each in known_settings()}
+    own = [(_reader(each, type(table)), {each: table}) for each, table in declared.tables.items()]
+    for kind, values in ((Settings, of_goalport), *own):
+        sources = _sources(kind, where)
+        for name, value in values.items():
+            for path, each in _leaves((name,), value):
+                yield ".".join(path), each, _source(path, sources)
+
+
+def _leaves(path: tuple[str, ...], value: object) -> Iterator[tuple[tuple[str, ...], object]]:
+    if isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _leaves((*path, name), getattr(value, name))
+    elif isinstance(value, Mapping) and value:
+        for name, each in cast("Mapping[str, object]", value).items():
+            yield from _leaves((*path, str(name)), each)
+    else:
+        yield path, value
+
+
+def keeps_audit(settings: Settings) -> bool:
+    """Whether the audit log is written: as `audit.enabled` says, else where callers are authenticated."""
+    return settings.authenticates if settings.audit.enabled is None else settings.audit.enabled
+
+
+def audit_file_of(settings: Settings) -> Path:
+    """The file of the audit log, whether it is there or not."""
+    return settings.data_dir / settings.audit.file.expanduser()
+
+
+def audit_of(settings: Settings) -> Audit | None:
+    """The audit log that settings ask for; None if they ask for none. Nothing is opened before it is written to."""
+    if not keeps_audit(settings):
+        return None
+    return Audit(audit_file_of(settings), max_bytes=settings.audit.max_bytes, keep=settings.audit.keep)
+
+
+def share_environment(workspace: Path) -> None:
+    """Put the workspace's `.env` into the environment of this process, for the modules that are about to be loaded.
+
+    What is set there stays, and goalport's own variables and the keys of models' providers are left out: goalport reads
+    these from the file, and no program that it starts inherits them.
+    """
+    keys = {each.key for each in PROVIDERS.values()}
+    with suppress(UnicodeDecodeError):  # which is said when the settings are read
+        for name, value in dotenv_values(workspace / ENV_FILE, encoding="utf-8").items():
+            if value and not name.startswith(PREFIX) and name not in keys:
+                os.environ.setdefault(name, value)
+
+
+def environment_of(workspace: Path) -> Mapping[str, str]:
+    """The variables of the environment, completed by the workspace's `.env` for those that are not set.
+
+    Providers' keys are read from here.
+    """
+    found = dotenv_values(workspace / ENV_FILE, encoding="utf-8") | os.environ
+    return {name: value for name, value in found.items() if value}
+
+
+def secrets_of(settings: Settings) -> Iterator[str]:
+    """Every key and token in a server's settings, its environment and its `.env`."""
+    yield from secrets_in(settings)
+    yield from secrets_in_environment(environment_of(settings.workspace))
+
+
+def secrets_in(value: object) -> Iterator[str]:
+    """Every key and token in a setting, or in several."""
+    match value:
+        case SecretStr():
+            yield value.get_secret_value()
+        case str():
+            yield from passwords_in(value)
+        case BaseModel():
+            yield from secrets_in(vars(value))
+        case Mapping():
+            for each in cast("Mapping[object, object]", value).values():
+                yield from secrets_in(each)
+        case tuple() | list():
+            for each in cast("Sequence[object]", value):
+                yield from secrets_in(each)
+        case _:
+            pass
