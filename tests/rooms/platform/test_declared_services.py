@@ -137,6 +137,14 @@ async def test_a_base_class_of_two_services_is_refused_with_both_of_them(tmp_pat
     assert "one.py:17: Both and by " in problem
 
 
+async def test_a_listener_that_does_not_say_its_type_is_a_problem_and_the_rest_is_served(tmp_path: Path) -> None:
+    untyped = "\nfrom goalport.workspace import listener\n\n@listener\ndef untyped():\n    return None\n"
+    platform = platform_of(tmp_path, SLOW + untyped)
+    (problem,) = platform.problems
+    assert "expected a class as the return annotation" in problem
+    assert len(platform.agents) == 1
+
+
 async def test_who_needs_it_first_may_be_killed_and_others_get_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

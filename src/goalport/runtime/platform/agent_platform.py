@@ -31,17 +31,15 @@ from goalport.models.prompts import Templates
 from goalport.runtime.ai import Ai, Guard, LlmEngine, LlmOperations, Operation, Services
 from goalport.runtime.autonomy import Autonomy, FrontAgent, Ranker
 from goalport.runtime.chat import Chatbot, Chatbots, Conversations, ConversationTurns
-from goalport.runtime.platform.declared_services import DeclaredServices, line_of
+from goalport.runtime.platform.declared_services import DeclaredServices, Extensions, line_of
 from goalport.runtime.platform.deployments import Deployments, agents_of_tools, unstorable_in
-from goalport.runtime.platform.erasure import Erased, Grants, conversations_of, keep_pruned
+from goalport.runtime.platform.erasure import Erased, conversations_of, keep_pruned
 from goalport.runtime.platform.inspection import explain_goal, starting_types
 from goalport.runtime.platform.process_factory import Inputs
 from goalport.runtime.platform.processes import Processes
 from goalport.runtime.platform.replicas import ProcessEngine
 from goalport.runtime.platform.workspace_parts import (
     ExpectedGroups,
-    Extensions,
-    declared_extensions,
     declared_settings,
     document_index,
     models_of,
@@ -319,13 +317,13 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         declared = DeclaredServices(self._given_service, declared_tables, declarations)
         register_secrets(declared, secrets_in(declared_tables.tables))
         self._loads = [declared, *(each for each in self._loads if each.types)]
-        self._extensions, of_extensions = declared_extensions(declarations, declared.extension)
+        self._extensions = declared.extensions(declarations)
         for each in self._listening:
             each()
         self._listening = [self.subscribe(each) for each in self._extensions["listener"]]
         self.ranker = next(iter(self._extensions["ranker"]), None)
         self.processes.prepare = self._prepare if any(each.has_late for each in self._loads) else None
-        problems = [*self.references.problems, *self.misconfigured, *declared.problems, *of_extensions]
+        problems = [*self.references.problems, *self.misconfigured, *declared.problems]
         fresh = self._no_deployments()
         for agent in (*workspace.agents(), *self._own_agents):
             try:
@@ -500,12 +498,12 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
                 some = roots[first : first + _ERASED_AT_ONCE]
                 await asyncio.gather(*(self.processes.erase(each, "What its caller left was erased.") for each in some))
             await self.store.forget_keys({each.id for each in (*records, *running)})
-        contexts, documents = self.contexts, self.documents
+        contexts = self.contexts
         return Erased(
             len(conversations),
             len(roots),
             await contexts.erase_of(owner, count=dry_run) if isinstance(contexts, StoredContexts) else 0,
-            await documents.grants_of(owner, revoke=not dry_run) if isinstance(documents, Grants) else 0,
+            await self.documents.grants_of(owner, revoke=not dry_run),
             self.upstream.sign_ins_of(owner, end=not dry_run),
         )
 

@@ -160,22 +160,31 @@ class DbosEngine:
             await task
 
     async def _tidy(self, drive: Drive) -> None:
-        """Forget deliveries that ended long ago, and those that a dead program has not ended."""
+        """Forget deliveries that ended long ago, and end those of dead programs."""
+        from dbos import DBOS
+
+        def look() -> list[str]:
+            now = datetime.now(UTC)
+            kind: dict[str, Any] = {"name": _WORKFLOW, "limit": _BATCH, "load_input": False, "load_output": False}
+            unended = DBOS.list_workflows(status="PENDING", dequeued_before=(now - _LEFT).isoformat(), **kind)
+            ended = DBOS.list_workflows(status=_ENDED, completed_before=(now - _OLD).isoformat(), **kind)
+            if ended:
+                DBOS.delete_workflows([each.workflow_id for each in ended])
+            return [each.workflow_id for each in unended if each.executor_id != self._executor]
+
+        async def end(workflow_id: str) -> None:
+            """End a delivery, unless the program that got it runs the process."""
+            if await drive(workflow_id.rpartition(":")[0]):
+                with suppress(*_failures()):
+                    await _in_thread(DBOS.cancel_workflow, workflow_id)
+
         while True:
             await asyncio.sleep(_TIDY)
             try:
-                for each in await _in_thread(_tidied, self._executor):
-                    self._keep(asyncio.create_task(self._end(drive, each)))
+                for each in await _in_thread(look):
+                    self._keep(asyncio.create_task(end(each)))
             except _failures() as error:
                 _log.warning("The queue of DBOS was not tidied; it is tried again: %s", error)
-
-    async def _end(self, drive: Drive, workflow_id: str) -> None:
-        """End a delivery, unless the program that got it runs the process."""
-        from dbos import DBOS
-
-        if await drive(workflow_id.rpartition(":")[0]):
-            with suppress(*_failures()):
-                await _in_thread(DBOS.cancel_workflow, workflow_id)
 
     def _keep(self, task: "asyncio.Task[T]") -> "asyncio.Task[T]":
         self._tasks.add(task)
@@ -218,23 +227,6 @@ def _enqueue(process_id: str, version: int) -> None:
             time.sleep(pause)
         else:
             DBOS.cancel_workflow(handle.workflow_id)
-
-
-def _tidied(executor: str) -> list[str]:
-    """Forget deliveries that ended long ago, and return those that another program has not ended for a while."""
-    from dbos import DBOS
-
-    now = datetime.now(UTC)
-    left, old = (now - _LEFT).isoformat(), (now - _OLD).isoformat()
-    unended = DBOS.list_workflows(
-        name=_WORKFLOW, status="PENDING", dequeued_before=left, limit=_BATCH, load_input=False, load_output=False
-    )
-    ended = DBOS.list_workflows(
-        name=_WORKFLOW, status=_ENDED, completed_before=old, limit=_BATCH, load_input=False, load_output=False
-    )
-    if ended:
-        DBOS.delete_workflows([each.workflow_id for each in ended])
-    return [each.workflow_id for each in unended if each.executor_id != executor]
 
 
 def _failures() -> tuple[type[Exception], ...]:

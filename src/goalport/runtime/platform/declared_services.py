@@ -25,6 +25,14 @@ from goalport.workspace.settings import DeclaredSettings, Settings
 
 Parameters: TypeAlias = "Mapping[str, tuple[object, bool]]"
 """The type of each parameter, and whether it has to be given."""
+Extensions: TypeAlias = "Mapping[str, list[Any]]"
+"""What extends a platform besides agents and services, by the name of its decorator."""
+_METHODS: Final = {
+    "listener": ("on_event",),
+    "guard": ("check_input", "check_output"),
+    "argument_resolver": ("supports", "resolve"),
+    "ranker": ("rank",),
+}
 _log = logging.getLogger(__name__)
 _NO_SERVICES: Final = frozenset({"abc", "builtins", "collections", "contextlib", "pydantic", "typing"})
 """The modules of base classes that say nothing of what a service is for."""
@@ -127,15 +135,29 @@ class DeclaredServices:
         provider = self._provider(kind)
         return None if provider is None else self._object_of(provider)
 
-    def extension(self, declared: Declaration) -> object:
-        """What is made when the workspace is loaded: a listener or a guard. Raises `DeploymentError`."""
-        provider = self._by_target[declared.target]
-        if provider.late:
-            raise DeploymentError(
-                f"{declared} is made when the workspace is loaded, so neither it nor what it needs can be entered or"
-                " awaited. Take what has to be entered in a service."
-            )
-        return self._object_of(provider)
+    def extensions(self, declarations: Iterable[Declaration]) -> Extensions:
+        """What extends the platform itself, such as listeners, made now; what cannot be used is added to `problems`."""
+        made = {role: list[Any]() for role in _METHODS}
+        for each, role in ((one, role) for one in declarations for role in one.roles if role in _METHODS):
+            provider = self._by_target.get(each.target)
+            if provider is None:
+                continue  # the problem of which is known
+            if provider.late:
+                self.problems.append(
+                    f"{each} is made when the workspace is loaded, so neither it nor what it needs can be entered or"
+                    " awaited. Take what has to be entered in a service."
+                )
+                continue
+            try:
+                found = self._object_of(provider)
+            except GoalportError as error:
+                self.problems.append(str(error))
+                continue
+            if lacking := [name for name in _METHODS[role] if not callable(getattr(found, name, None))]:
+                self.problems.append(f"{each} is a {role.replace('_', ' ')}, but lacks {' and '.join(lacking)}.")
+            else:
+                made[role].append(found)
+        return made
 
     def instance(self, kind: type) -> object | None:
         """An agent without its constructor's work, if that needs what has to be entered; `prepare` makes up for it."""

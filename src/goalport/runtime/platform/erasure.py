@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from datetime import timedelta
 from logging import getLogger
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple
 
 from goalport.base.caller import Caller
 from goalport.base.errors import BadInput, StoreError
@@ -29,15 +29,6 @@ class Erased(NamedTuple):
     """How many documents named the caller among their readers."""
     sign_ins: int
     """At how many upstream servers the caller was signed in."""
-
-
-@runtime_checkable
-class Grants(Protocol):
-    """Documents that only some callers may read."""
-
-    async def grants_of(self, caller: Caller, *, revoke: bool) -> int:
-        """How many documents name a caller among their readers; with `revoke` they name it no more."""
-        ...
 
 
 async def caller_known_as(caller_id: str, issuer: str | None, store: ProcessStore) -> Caller:

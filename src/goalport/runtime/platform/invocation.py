@@ -6,7 +6,9 @@ Above: programs. Below: the platform.
 import asyncio
 from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, cast
+
+from typing_extensions import TypeVar
 
 from goalport.agents.blackboard import fits
 from goalport.agents.domain import Agent, Goal, PlannerType
@@ -16,7 +18,7 @@ from goalport.models.llm import LlmOptions
 from goalport.runtime.platform.agent_platform import AgentPlatform
 from goalport.runtime.process import AgentProcess, ProcessOptions
 
-T = TypeVar("T")
+T = TypeVar("T", default=object)
 R = TypeVar("R")
 
 
@@ -51,10 +53,10 @@ class AgentInvocation(Generic[T]):
     kind: type[T]
     options: ProcessOptions | None = None
 
-    @staticmethod
-    def on(platform: AgentPlatform) -> "AgentInvocation[object]":
-        """An invocation of agents of this platform."""
-        return AgentInvocation(platform, object)
+    @classmethod
+    def on(cls, platform: AgentPlatform) -> Self:
+        """An invocation of agents of this platform, or of the actions that are deployed on it."""
+        return cls(platform, cast("type[T]", object))
 
     def returning(self, kind: type[R]) -> "AgentInvocation[R]":
         """The same invocation, for a result of this type."""
@@ -162,11 +164,6 @@ class SupervisorInvocation(_ScopedInvocation[T]):
 
     planner = PlannerType.SUPERVISOR
 
-    @staticmethod
-    def on(platform: AgentPlatform) -> "SupervisorInvocation[object]":
-        """An invocation of the actions that are deployed on this platform."""
-        return SupervisorInvocation(platform, object)
-
     def returning(self, kind: type[R]) -> "SupervisorInvocation[R]":
         """The same invocation, for a result of this type."""
         return SupervisorInvocation(self.platform, kind, self.options, self.scope, self.name)
@@ -184,11 +181,6 @@ class UtilityInvocation(_ScopedInvocation[T]):
     """
 
     planner = PlannerType.UTILITY
-
-    @staticmethod
-    def on(platform: AgentPlatform) -> "UtilityInvocation[object]":
-        """An invocation of the actions that are deployed on this platform."""
-        return UtilityInvocation(platform, object)
 
     def returning(self, kind: type[R]) -> "UtilityInvocation[R]":
         """The same invocation, for a result of this type."""

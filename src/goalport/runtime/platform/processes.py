@@ -324,13 +324,14 @@ class Processes(ProcessPlatform):
                     process.blackboard.add(value)
                 self.begin(process)
 
-        def start() -> None:
-            if self._repository.has(process):
-                go_on()
-            else:
-                process.in_background(self._repository.claim_for(process, process.expect(go_on)))
+        process.on_loop(lambda: self._once_held(process, go_on))
 
-        process.on_loop(start)
+    def _once_held(self, process: AgentProcess, change: Callable[[], None]) -> None:
+        """Make a change of a process as soon as this program has its lease, or has learned that another has it."""
+        if self._repository.has(process):
+            change()
+        else:
+            process.in_background(self._repository.claim_for(process, process.expect(change)))
 
     def _let_go_on(self, process: AgentProcess) -> None:
         """Continue a process that need not wait any more; one that runs step by step is ready for the next step."""
@@ -521,10 +522,7 @@ class Processes(ProcessPlatform):
                     decline(process, question, "Nobody answered in time.", "expired")
             self._let_go_on(process)
 
-        if self._repository.has(process):
-            expire()
-        else:
-            process.in_background(self._repository.claim_for(process, process.expect(expire)))
+        self._once_held(process, expire)
 
     # What ends.
 

@@ -10,15 +10,15 @@ import binascii
 import logging
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from pydantic import BaseModel, Field
 
 from goalport.agents.domain import Agent, RetryPolicy, UserInput, action, read_agent
-from goalport.base.errors import BadInput, GoalportError, ModelNotReady, NothingChosen, SettingsError, StoreError
+from goalport.base.errors import BadInput, ModelNotReady, NothingChosen, SettingsError, StoreError
 from goalport.base.words import in_json
 from goalport.knowledge.documents import GitHubArchives
 from goalport.knowledge.rag import DocumentIndex
@@ -380,34 +380,6 @@ def declared_settings(settings: Settings, workspace: Workspace) -> DeclaredSetti
         tables.setdefault(table, kind)
     found = read_declared(settings, tables, complete=not workspace.problems)
     return replace(found, problems=(*problems, *found.problems))
-
-
-_METHODS = {
-    "listener": ("on_event",),
-    "guard": ("check_input", "check_output"),
-    "argument_resolver": ("supports", "resolve"),
-    "ranker": ("rank",),
-}
-Extensions: TypeAlias = Mapping[str, list[Any]]
-"""What extends a platform besides agents and services, by the name of its decorator."""
-
-
-def declared_extensions(
-    declarations: Iterable[Declaration], make: Callable[[Declaration], object]
-) -> tuple[Extensions, list[str]]:
-    """What a workspace declares, made, and a sentence for each that cannot be used."""
-    made, problems = {role: list[Any]() for role in _METHODS}, list[str]()
-    for each, role in ((every, role) for every in declarations for role in every.roles if role in _METHODS):
-        try:
-            found = make(each)
-        except GoalportError as error:
-            problems.append(str(error))
-            continue
-        if lacking := [name for name in _METHODS[role] if not callable(getattr(found, name, None))]:
-            problems.append(f"{each} is a {role.replace('_', ' ')}, but lacks {' and '.join(lacking)}.")
-        else:
-            made[role].append(found)
-    return made, problems
 
 
 def workspace_autonomy(platform: Platform, settings: AutonomySettings) -> Autonomy:
