@@ -37,7 +37,8 @@ from goalport.runtime.process import (
     spending_outside,
 )
 from goalport.server.publish.answers import reason_of
-from goalport.server.publish.handle import OpenQuestion
+from goalport.server.publish.forms import form_of
+from goalport.server.publish.handle import open_question
 from goalport.server.publish.output import OutputFormat, Wire
 from goalport.server.publish.published_arguments import PublishedArguments
 
@@ -220,7 +221,7 @@ class GoalRun:
             if not isinstance(outcome, Waiting):
                 return outcome
             if not sys.stdin.isatty():
-                questions = [OpenQuestion.of(each).structured for each in outcome.questions]
+                questions = [open_question(each) for each in outcome.questions]
                 show_json({"status": "waiting", "questions": questions})
                 return outcome
             question = outcome.questions[0]
@@ -231,13 +232,13 @@ class GoalRun:
 
     async def ask(self, question: Question, send: Callable[[object], Awaitable[T]]) -> T:
         """Ask a question here until `send` takes its answer. Raises `AlreadyAnswered`, and `Unanswered`."""
-        asked = OpenQuestion.of(question)
+        form = form_of(question)
 
         async def status() -> str:
             return question.status
 
         with self.view.aside():
-            return await answer_of(asked.structured, lambda answer: send(asked.form.read(answer)), status)
+            return await answer_of(open_question(question, form), lambda answer: send(form.read(answer)), status)
 
     async def close(self, *, unless_waiting: bool) -> None:
         """End the process if it still runs or waits."""

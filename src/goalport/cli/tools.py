@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio
 from anyio import to_thread
@@ -24,6 +24,7 @@ from goalport.cli.workspace import LoadedWorkspace, open_with_warnings, open_wor
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import DirectCalls
 from goalport.server.publish.exported_tools import FunctionTool
+from goalport.server.publish.output import WrittenResult
 from goalport.tools.upstream.active_calls import call_hooks
 from goalport.tools.upstream.upstream_server import ServerReport, ServerState
 
@@ -116,7 +117,7 @@ def call(
     async def show_progress(progress: float, total: float | None, message: str | None) -> None:
         say(f"{progress:g}{'' if total is None else f'/{total:g}'} {message or ''}".rstrip())
 
-    async def called() -> dict[str, Any]:
+    async def called() -> WrittenResult:
         async with connected(loaded, timeout) as platform:
             found, groups = platform.groups.find(group), platform.groups
             if found is None:
@@ -132,9 +133,9 @@ def call(
             with call_hooks(progress=show_progress):
                 return await function.call(dict(arguments), site, tells_errors=True)
 
-    wire = anyio.run(called)
-    show_result(wire, structured=structured)
-    return FAILED if wire.get("isError") else DONE
+    result = anyio.run(called)
+    show_result(result.wire, structured=structured)
+    return FAILED if result.is_error else DONE
 
 
 def check(*, timeout: Timeout = None, workspace: WorkspaceFolder = Path()) -> int:

@@ -17,7 +17,7 @@ from goalport.base.words import cleaned, counted, first_line
 from goalport.runtime.chat import Conversation, ConversationMessage
 from goalport.runtime.process import AgentProcess, Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
 from goalport.server.publish.goal_tools import CallPolicy
-from goalport.server.publish.handle import Handle, LargeResult
+from goalport.server.publish.handle import handle_of, large_result_of, page_call
 from goalport.server.publish.output import (
     ChatReply,
     OutputFormat,
@@ -26,7 +26,6 @@ from goalport.server.publish.output import (
     WrittenResult,
     ascii_size,
     beginning_of,
-    failed,
     text_block,
 )
 from goalport.server.publish.resources import cost_of, result_uri
@@ -40,14 +39,9 @@ _TEXT_CUT: Final = "\n\n[This text is cut; the structured content is whole.]"
 """The note that follows a truncated text of a result."""
 
 
-def error_wire(text: str) -> Wire:
+def error_result(text: str, meta: Mapping[str, Any] | None = None) -> WrittenResult:
     """An error result with a text for the model, cleaned and without known secrets."""
-    return failed(text_block(cleaned(hide_known(text))))
-
-
-def error_result(text: str) -> WrittenResult:
-    """The same result, written."""
-    return WrittenResult.of(error_wire(text)["content"], is_error=True)
+    return WrittenResult.of([text_block(cleaned(hide_known(text)))], is_error=True, meta=meta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,55 +56,44 @@ class AnswerFormat:
         if outcome is None or isinstance(outcome, Waiting):
             result = _handle(policy, process)
         elif isinstance(outcome, Completed):
-            result = self._output(policy, process, outcome.value)
+            try:
+                result = written_by(policy.output.written, policy.name, outcome.value)
+                if result.size > self.max_bytes:
+                    call = page_call(process.id, 1)
+                    note = f"{_TEXT_CUT[:-1]} To read it in pages, {call}]"
+                    result = self._with_text_cut(result, note) or self.link(policy.name, process)
+            except ToolError as error:
+                result = error_result(str(error))
         else:
             result = error_result(reason_of(outcome, policy.name) or "")
         cost, actions = cost_of(process), len(process.history)
         meta = {"goalport/processId": process.id, "goalport/cost": cost, "goalport/actions": actions}
         return replace(result, meta=meta)
 
-    def fitting(self, tool: str, wire: Wire) -> WrittenResult | None:
+    def fitting(self, result: WrittenResult) -> WrittenResult | None:
         """An exported tool's answer, cut where its text repeats the rest; None if it is larger than `max_bytes`."""
-        try:
-            result = WrittenResult.of(wire["content"], wire.get("structuredContent"), is_error=wire["isError"])
-        except PydanticSerializationError as error:
-            return error_result(f"The result of {tool} cannot be written: {error}.")
         return result if len(result.json) <= self.max_bytes else self._with_text_cut(result, _TEXT_CUT)
-
-    def _output(self, policy: CallPolicy, process: AgentProcess, value: object) -> WrittenResult:
-        """The output of a goal; one that is too large for `max_bytes` with its text cut, or else a link to it.
-
-        The text repeats the structured content and both go in one message, on which clients close the connection when
-        it exceeds 1 MiB. So the text is cut first.
-        """
-        try:
-            result = written_by(policy.output.written, policy.name, value)
-        except ToolError as error:
-            return error_result(str(error))
-        if result.size <= self.max_bytes:
-            return result
-        note = f"{_TEXT_CUT[:-1]} To read it in pages, {self._large(process).page_call(1)}]"
-        return self._with_text_cut(result, note) or self.link(policy.name, process)
-
-    def _large(self, process: AgentProcess) -> LargeResult:
-        pages = Pages.of(process, self.max_bytes)
-        assert pages is not None
-        return LargeResult(process.id, result_uri(process.id), len(pages.pages))
 
     def link(self, tool: str, process: AgentProcess) -> WrittenResult:
         """The answer in place of a large result, which is that of a process."""
-        large = self._large(process)
-        link = {"type": "resource_link", "uri": f"{large.uri}/1", "name": f"Result of {tool}, first page"}
+        found, uri = Pages.of(process, self.max_bytes), result_uri(process.id)
+        assert found is not None
+        pages = len(found.pages)
+        link = {"type": "resource_link", "uri": f"{uri}/1", "name": f"Result of {tool}, first page"}
         words = (
-            f"{tool} was done. Its result is too large for one answer: it has {counted(large.pages, 'page')}. Do not"
-            f" call {tool} again. To read the first page, {large.page_call(1)} A client that reads resources finds the"
-            f" pages at {large.uri}/1 and so on, and the whole at {large.uri} (over SSE, clients refuse what is larger"
+            f"{tool} was done. Its result is too large for one answer: it has {counted(pages, 'page')}. Do not"
+            f" call {tool} again. To read the first page, {page_call(process.id, 1)} A client that reads resources"
+            f" finds the pages at {uri}/1 and so on, and the whole at {uri} (over SSE, clients refuse what is larger"
             " than 1 MiB)."
         )
-        return WrittenResult.of([text_block(words), link], large.structured)
+        return WrittenResult.of([text_block(words), link], large_result_of(process.id, uri, pages))
 
     def _with_text_cut(self, result: WrittenResult, below: str) -> WrittenResult | None:
-        """The answer with its text cut to fit; None if it has more than that text or is too large even without it."""
+        """The answer with its text cut to fit; None if it has more than that text or is too large even without it.
+
+        The text repeats the structured content and both go in one message, on which clients close the connection when
+        it exceeds 1 MiB.
+        """
         room = self.max_bytes - ascii_size(result.structured) - len(below) - _ENVELOPE
         content: list[Wire] = from_json(b"".join(result.content)) if result.structured and room >= 0 else []
         if [each["type"] for each in content] != ["text"]:
@@ -129,18 +112,11 @@ def _handle(policy: CallPolicy, process: AgentProcess) -> WrittenResult:
             " middle, or an agent that it started does. It was stopped. Its author mends that with Export(long=True)."
         )
     try:
-        handle = Handle.of(process, goal)
+        words, structured = handle_of(process, goal)
     except UNREADABLE as error:
         reason = first_line(str(error))
         return error_result(f"{goal} asks for something that cannot be read from JSON: {reason}. Cancel it.")
-    status = "waits for a person's answer" if handle.waiting else "is still running"
-    how = "" if handle.waiting else f" To get the result, {handle.status_call}"
-    lines = [f"{goal} is not done: process {process.id} {status}. {handle.not_again}{how}", *handle.waits_for]
-    for each in handle.questions:
-        asked = f"Question {each.id}: {each.message}"
-        lines += ["", asked, each.form.instruction(str(handle.answer_call(each)))]
-    lines += ["", f"To give it up, {handle.cancel_call}"]
-    return WrittenResult.of([text_block(cleaned(hide_known("\n".join(lines))))], handle.structured)
+    return WrittenResult.of([text_block(cleaned(hide_known(words)))], structured)
 
 
 def written_by(write: Callable[[object], T], tool: str, value: object) -> T:
@@ -233,8 +209,8 @@ def answer_with_reply(
 def _written_reply(policy: CallPolicy, process: AgentProcess, reply: ChatReply) -> WrittenResult:
     blocks = [text_block(reply.reply or "(The chatbot has said nothing.)")]
     if reply.pages > 1:
-        call = LargeResult(process.id, "", reply.pages).page_call(1)
-        blocks.append(text_block(f"This reply is cut. To read it in {reply.pages} pages, {call}"))
+        told = f"This reply is cut. To read it in {reply.pages} pages, {page_call(process.id, 1)}"
+        blocks.append(text_block(told))
     blocks.append(text_block(_next_message(policy, reply)))
     return WrittenResult.of(blocks, reply.model_dump(mode="json", by_alias=True))
 

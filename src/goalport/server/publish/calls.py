@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextvars import Token
+from dataclasses import dataclass
 from random import Random
 from secrets import token_hex
 from time import perf_counter
@@ -33,47 +34,32 @@ _random: Final = Random()  # noqa: S311 - the id of a request is no secret
 """Not that of the program, which an agent may seed: its ids would come again."""
 
 
+@dataclass(slots=True, eq=False)
 class Call:
     """One call: who called what through which door, and what came of it; it is open inside its context.
 
     Without a request that has an id, such as over stdio, the call is given one.
     """
 
-    __slots__ = (
-        "_began",
-        "_calls",
-        "_token",
-        "arguments",
-        "caller",
-        "door",
-        "known",
-        "level",
-        "name",
-        "process",
-        "seconds",
-        "status",
-    )
-
-    def __init__(self, calls: "OpenCalls", door: str, name: str, caller: Caller) -> None:
-        self.door = door
-        self.name = name
-        """The tool or the goal, or the method and the path."""
-        self.caller = caller
-        self.known = False
-        """Whether the name is one that the server has, and not only what the client sent."""
-        self.arguments: tuple[str, ...] = ()
-        """The names of its arguments."""
-        self.process: AgentProcess | None = None
-        """The process that the call started, or that it is about."""
-        self.status = ""
-        """What came of the call; of one about a process, it is the status of the process unless something is set."""
-        self.seconds = 0.0
-        """How long it took, once it has ended."""
-        self.level = logging.INFO
-        """The level of its line in the log."""
-        self._calls = calls
-        self._began = 0.0
-        self._token: Token[str] | None = None
+    _calls: "OpenCalls"
+    door: str
+    name: str
+    """The tool or the goal, or the method and the path."""
+    caller: Caller
+    known: bool = False
+    """Whether the name is one that the server has, and not only what the client sent."""
+    arguments: tuple[str, ...] = ()
+    """The names of its arguments."""
+    process: AgentProcess | None = None
+    """The process that the call started, or that it is about."""
+    status: str = ""
+    """What came of the call; of one about a process, it is the status of the process unless something is set."""
+    seconds: float = 0.0
+    """How long it took, once it has ended."""
+    level: int = logging.INFO
+    """The level of its line in the log."""
+    _began: float = 0.0
+    _token: Token[str] | None = None
 
     def __enter__(self) -> Self:
         self._began = perf_counter()
@@ -184,7 +170,7 @@ class AuditTrail:
         """How many entries could not be written."""
         return 0 if self._audit is None else self._audit.lost
 
-    def _note(self, deed: str, caller: Caller, facts: Mapping[str, object]) -> None:
+    def _note(self, deed: str, caller: Caller, **facts: object) -> None:
         if self._audit is not None:
             self._audit.note(deed, caller, facts)
 
@@ -194,7 +180,7 @@ class AuditTrail:
             names = [each[:_LONGEST_NAME] for each in call.arguments[:_MOST_NAMES]]
             facts = {"door": call.door, "call": call.name, "arguments": names, "status": call.status}
             process = "" if call.process is None else call.process.id
-            self._note("called", call.caller, {**facts, "process_id": process, "seconds": round(call.seconds, 3)})
+            self._note("called", call.caller, **facts, process_id=process, seconds=round(call.seconds, 3))
 
     def answered(self, caller: Caller, question: Question, response: object = None, *, declined: bool = False) -> None:
         """Note that a question was answered: approved or not where it was a yes or no, else without what was said."""
@@ -203,16 +189,16 @@ class AuditTrail:
             kind = form_of(question).kind
         except UNREADABLE:
             kind = ""
-        self._note(deed, caller, {"process_id": question.process_id, "question_id": question.id, "kind": kind})
+        self._note(deed, caller, process_id=question.process_id, question_id=question.id, kind=kind)
 
     def ended(self, caller: Caller, process_id: str) -> None:
         """Note that a process was ended by a caller."""
-        self._note("ended", caller, {"process_id": process_id})
+        self._note("ended", caller, process_id=process_id)
 
     def erased(self, caller: Caller, whose: Caller | None, facts: Mapping[str, object]) -> None:
         """Note that what a caller left was erased, or one process; `facts` say how much, and not what."""
         of = {} if whose is None else {"of_caller": whose.id, "of_issuer": whose.issuer}
-        self._note("erased", caller, {**of, **facts})
+        self._note("erased", caller, **of, **facts)
 
     def denied(self, caller: Caller, status: int, path: str) -> None:
         """Note that a request was denied; of a flood of them, the first and how many there were."""
@@ -220,10 +206,10 @@ class AuditTrail:
         if now - self._since >= _DENIAL_SECONDS:
             unwritten, self._since, self._denials = self._denials - _MOST_DENIALS, now, 0
             if unwritten > 0:
-                self._note("denied", caller, {"unwritten": unwritten})
+                self._note("denied", caller, unwritten=unwritten)
         self._denials += 1
         if self._denials <= _MOST_DENIALS:
-            self._note("denied", caller, {"http_status": status, "path": path[:_LONGEST_NAME]})
+            self._note("denied", caller, http_status=status, path=path[:_LONGEST_NAME])
 
     def close(self) -> None:
         """Write what was noted."""

@@ -14,58 +14,64 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate, Tool, ToolAnnotations
+from pydantic_core import PydanticSerializationError
 
 from goalport import __version__, tools
 from goalport.base.errors import GoalportError, Signal, ToolError
-from goalport.base.secrecy import hide_known
 from goalport.base.words import error_summary, first_line
 from goalport.runtime.platform import AgentPlatform
 from goalport.server.publish.calls import logged
 from goalport.server.publish.handle import LARGE, with_alternatives
-from goalport.server.publish.output import Wire, done, failed, may_be_large, refuse_bytes, text_block
+from goalport.server.publish.output import (
+    WrittenResult,
+    blocks_of,
+    may_be_large,
+    refuse_bytes,
+    text_block,
+    without_secrets,
+)
 from goalport.server.publish.portability import name_fault, portable
 from goalport.tools.upstream import GroupConfig
 from goalport.tools.upstream.connection import Listing
 from goalport.tools.upstream.tool import CUT, uris_of
 from goalport.tools.upstream.upstream_groups import ToolServer, final_name
 
+if TYPE_CHECKING:
+    from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate, Tool, ToolAnnotations
+
 _RULE: Final = "~" * 48
 _STARTED: Final = datetime.now(UTC)
-
-
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """The reason why a declaration cannot be read."""
+def read_or_note(read: Callable[[], T], problems: list[str], told: str = "") -> T | None:
+    """What `read` returns; None for any exception that it raises, whose reason is appended to `problems`.
 
-    reason: str
-
-
-def read_or_fault(read: Callable[[], T]) -> T | Fault:
-    """The value that `read` returns, or a `Fault` for any exception that it raises."""
+    `told` begins the sentence.
+    """
     try:
         return read()
     except Exception as bug:
         _log.debug("A declaration cannot be read.", exc_info=True)
-        return Fault(first_line(str(bug) if isinstance(bug, GoalportError) else error_summary(bug)))
+        problems.append(told + first_line(str(bug) if isinstance(bug, GoalportError) else error_summary(bug)))
+        return None
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionTool:
     """One exported tool with its MCP definition."""
 
-    tool: Tool
+    tool: "Tool"
     exported: tools.Tool
 
     @classmethod
     def of(cls, exported: tools.Tool) -> "FunctionTool":
         """The exported tool with its MCP definition. Raises `TypeError` if its output schema holds bytes."""
+        from mcp_types import Tool
+
         schema = None
         if exported.output_schema is not None:
             refuse_bytes(dict(exported.output_schema))
@@ -83,12 +89,12 @@ class FunctionTool:
         )
         return cls(tool, exported)
 
-    async def call(self, arguments: Mapping[str, object], site: tools.CallSite, *, tells_errors: bool) -> Wire:
+    async def call(self, arguments: Mapping[str, object], site: tools.CallSite, *, tells_errors: bool) -> WrittenResult:
         """Run the tool and return its result; bad arguments and failures become error results for the model.
 
         `site` says who calls, and receives what the tool has to tell.
         """
-        return self.wire(await self.result(arguments, site), tells_errors=tells_errors)
+        return self.written(await self.result(arguments, site), tells_errors=tells_errors)
 
     async def result(self, arguments: Mapping[str, object], site: tools.CallSite) -> tools.ToolResult:
         """Run the tool: the first half of `call`."""
@@ -98,37 +104,27 @@ class FunctionTool:
         except Signal as signal:  # signals steer a process, and this call has none
             return tools.ToolResult.of_error(str(signal))
 
-    def wire(self, result: tools.ToolResult, *, tells_errors: bool) -> Wire:
+    def written(self, result: tools.ToolResult, *, tells_errors: bool) -> WrittenResult:
         """The result as it is sent: the second half of `call`."""
         if result.error is not None:
-            return failed(text_block(logged(self.tool.name, result.error, tells_errors=tells_errors)))
-        content = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
-        for each in (*content, *(block["resource"] for block in content if "resource" in block)):
-            if "text" in each:
-                each["text"] = hide_known(each["text"])
-        if result.is_error:
-            return failed(*content)
-        if self.tool.output_schema is not None and result.structured is None:
-            return failed(*content, text_block("The tool did not give the structured result that it promises."))
-        return done(content, None if result.structured is None else without_secrets(result.structured))
+            told = logged(self.tool.name, result.error, tells_errors=tells_errors)
+            return WrittenResult.of([text_block(told)], is_error=True)
+        content, is_error = without_secrets(blocks_of(result)), result.is_error
+        if not is_error and self.tool.output_schema is not None and result.structured is None:
+            content.append(text_block("The tool did not give the structured result that it promises."))
+            is_error = True
+        try:
+            structured = None if is_error else without_secrets(result.structured)
+            return WrittenResult.of(content, structured, is_error=is_error)
+        except PydanticSerializationError as error:
+            told = f"The result of {self.tool.name} cannot be written: {error}."
+            return WrittenResult.of([text_block(told)], is_error=True)
 
 
-def without_secrets(value: object) -> object:
-    """JSON data without the secrets that are known."""
-    match value:
-        case str():
-            return hide_known(value)
-        case Mapping():
-            members = cast("Mapping[str, object]", value)
-            return {name: without_secrets(each) for name, each in members.items()}
-        case list() | tuple():
-            return [without_secrets(each) for each in cast("Sequence[object]", value)]
-        case _:
-            return value
-
-
-def annotations_of(hints: Any) -> ToolAnnotations | None:
+def annotations_of(hints: Any) -> "ToolAnnotations | None":
     """The MCP annotations for the hints of an export or a tool; None if it gives no hints."""
+    from mcp_types import ToolAnnotations
+
     names = ("read_only", "destructive", "idempotent", "open_world")
     known = {f"{name}_hint": value for name in names if (value := getattr(hints, name)) is not None}
     return ToolAnnotations(**known) if known else None
@@ -191,22 +187,6 @@ class PublishedGroups:
     """Tools that are not published, and why."""
 
 
-class _Claim(NamedTuple):
-    """A tool of a group that claims its name."""
-
-    role: str
-    tool: tools.Tool
-    is_absent: bool
-
-    @property
-    def owner(self) -> str:
-        return f"the tool {self.tool.name} of the tool group {self.role}"
-
-    def problem(self, reason: str) -> str:
-        """The sentence that says why the tool is not published."""
-        return f"T{self.owner[1:]} is not published: {reason}"
-
-
 def exported_groups(platform: AgentPlatform) -> Mapping[str, GroupTools]:
     """What exported groups have now, by role."""
     groups = {each.role: GroupTools(each.tools) for each in platform.groups.groups if each.exports}
@@ -222,38 +202,37 @@ def publish_groups(
     groups: Mapping[str, GroupTools], taken: Mapping[str, str], before: PublishedGroups | None
 ) -> PublishedGroups:
     """Publish tools of groups under names that are not in `taken` (name to owner); reuse unchanged ones of `before`."""
-    published, claims = PublishedGroups(groups), dict[str, list[_Claim]]()
+    published, claims = PublishedGroups(groups), dict[str, list[tuple[str, tools.Tool, bool]]]()
     before = before or PublishedGroups({})
     for role, group in groups.items():
         for is_absent, members in ((False, group.present), (True, group.absent)):
             for tool in members:
-                claims.setdefault(tool.name, []).append(_Claim(role, tool, is_absent))
+                claims.setdefault(tool.name, []).append((role, tool, is_absent))
     for name, claimed in claims.items():
-        winner = next((each for each in claimed if each.role == before.roles.get(name)), claimed[0])
-        faults = [_unfit(each.tool, taken.get(name) or (each is not winner and winner.owner)) for each in claimed]
-        published.problems.extend(each.problem(fault) for each, fault in zip(claimed, faults, strict=True) if fault)
-        if taken.get(name) or _unfit(winner.tool, owner=False):
-            continue
-        earlier = before.present.get(name) or before.absent.get(name)
-        if earlier is not None and earlier.exported is winner.tool:
-            made = earlier
-        else:
-            made = read_or_fault(partial(FunctionTool.of, winner.tool))
-        if isinstance(made, Fault):
-            published.problems.append(winner.problem(made.reason))
-        else:
-            published.roles[name] = winner.role
-            (published.absent if winner.is_absent else published.present)[name] = made
+        winner = next((each for each in claimed if each[0] == before.roles.get(name)), claimed[0])
+        for claim in claimed:
+            role, tool, is_absent = claim
+            told = f"The tool {name} of the tool group {role} is not published: "
+            owner = taken.get(name) or ("" if claim is winner else f"the tool {name} of the tool group {winner[0]}")
+            if owner:
+                fault = f"{owner} is called so too. Rename it in the naming of its group."
+            elif tool.may_ask:
+                fault = (
+                    "a person may have to be asked for its calls, which only a process can do, and a client's call has"
+                    " none."
+                )
+            else:
+                fault = name_fault(name)
+            if fault:
+                published.problems.append(told + fault)
+                continue
+            made = before.present.get(name) or before.absent.get(name)
+            if made is None or made.exported is not tool:
+                made = read_or_note(partial(FunctionTool.of, tool), published.problems, told)
+            if made is not None:
+                published.roles[name] = role
+                (published.absent if is_absent else published.present)[name] = made
     return published
-
-
-def _unfit(tool: tools.Tool, owner: str | Literal[False]) -> str | None:
-    """Why a tool of a group cannot have its name; `owner` is what has that name already."""
-    if owner:
-        return f"{owner} is called so too. Rename it in the naming of its group."
-    if tool.may_ask:
-        return "a person may have to be asked for its calls, which only a process can do, and a client's call has none."
-    return name_fault(tool.name)
 
 
 Handler = Callable[..., Awaitable[Any]]
@@ -264,7 +243,7 @@ Handler = Callable[..., Awaitable[Any]]
 class RawTool:
     """A tool whose definition is published unchanged."""
 
-    tool: Tool
+    tool: "Tool"
     handler: Handler
     scopes: Sequence[str] | None = None
     """The scopes that a caller needs; None: those that the tool's annotations ask for."""
@@ -274,7 +253,7 @@ class RawTool:
 class RawPrompt:
     """A prompt whose definition is published unchanged."""
 
-    prompt: Prompt
+    prompt: "Prompt"
     handler: Handler
     scopes: Sequence[str] | None = None
     """The scopes that a caller needs; None, here and below: the scope to read."""
@@ -284,7 +263,7 @@ class RawPrompt:
 class RawResource:
     """A resource at one URI."""
 
-    resource: Resource
+    resource: "Resource"
     handler: Handler
     scopes: Sequence[str] | None = None
 
@@ -297,10 +276,10 @@ class RawResource:
 class RawTemplate:
     """Resources at all URIs of one URI template."""
 
-    template: ResourceTemplate
+    template: "ResourceTemplate"
     handler: Handler
-    matches: Callable[[str], bool]
-    """Whether a URI matches the template."""
+    matches: Callable[[str], object]
+    """Gives something true for a URI that matches the template."""
     scopes: Sequence[str] | None = None
 
     @property
@@ -320,6 +299,8 @@ def passed_on(
     For each scheme in the list of a server there is a template too: a link in a result may lead to what is not listed.
     If several servers have a scheme, it leads to the first. These templates are last, so that they hide no others.
     """
+    from mcp_types import ResourceTemplate
+
     schemes: dict[str, RawTemplate] = {}
     for role, group in groups.items():
         for server, listing in group.listings:
@@ -335,8 +316,7 @@ def passed_on(
                 if scheme := _SCHEME.match(uri):
                     begin = scheme[0]
                     any_ = ResourceTemplate(uri_template=f"{begin}{{+rest}}", name=server.name, description=words)
-                    begins = partial(_begins, begin)
-                    schemes.setdefault(begin, RawTemplate(any_, read, begins, scopes))
+                    schemes.setdefault(begin, RawTemplate(any_, read, re.compile(re.escape(begin)).match, scopes))
                     if isinstance(each, ResourceTemplate):
                         yield RawTemplate(each, read, uris_of(uri), scopes)
                     else:
@@ -344,22 +324,21 @@ def passed_on(
     yield from schemes.values()
 
 
-def _begins(scheme: str, uri: str) -> bool:
-    return uri.startswith(scheme)
+async def _read(server: ToolServer, _: object, params: Any) -> "ReadResourceResult":
+    from mcp_types import ReadResourceResult
 
-
-async def _read(server: ToolServer, _: object, params: Any) -> ReadResourceResult:
     uri = str(params.uri)
     result = await server.fetch("resource", uri, {})
     contents = [each.resource for each in result.blocks if each.type == "resource"]
     if any(each.type == "text" and each.text == CUT for each in result.content):
         raise ToolError(f"{uri[:200]} is too long to be passed on.")
-    return ReadResourceResult.model_validate(
-        without_secrets(ReadResourceResult(contents=contents).model_dump(mode="json", by_alias=True))
-    )
+    written = ReadResourceResult(contents=contents).model_dump(mode="json", by_alias=True)
+    return ReadResourceResult.model_validate(without_secrets(written))
 
 
-async def _prompt(server: ToolServer, name: str, _: object, params: Any) -> GetPromptResult:
+async def _prompt(server: ToolServer, name: str, _: object, params: Any) -> "GetPromptResult":
+    from mcp_types import GetPromptResult
+
     result = await server.fetch("prompt", name, params.arguments or {})
     if result.structured is None:
         raise ToolError(f"{name} is too long to be passed on.")

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from math import ceil, floor
 from typing import Any, Final, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from goalport.agents.domain import WaitFor
 from goalport.agents.domain.wait_for import Choice, FormSubmission, TextInput, UrlVisit
 from goalport.base.errors import BadInput
-from goalport.base.words import corrections, limit_told, validation_problems
+from goalport.base.words import corrections, limit_told
 from goalport.runtime.process import Question
 from goalport.server.publish.portability import Schema, is_object
 from goalport.server.publish.published_arguments import PublishedArguments
@@ -32,6 +32,7 @@ _CONFIRMED: Final = "confirmed"
 _CHOICE: Final = "choice"
 """The name of the only field of a form with options."""
 _ONCE: Final = "Once they say that it is done,"
+_ASK: Final = "Ask the person; then"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +55,6 @@ class Form:
     """Whether the page at the address says when it is done; a person's yes only agrees to open it then."""
     options: Sequence[Mapping[str, str]] = ()
     """What can be chosen, of a question with options: the key of each, and the label that the person reads."""
-
-    def instruction(self, call: str) -> str:
-        """What a model does to get the answer; `call` is the sentence that says how to send it."""
-        return f"{self.ask} {call} {self.put}"
 
     def sent(self, answer: Any) -> Any:
         """The answer that a model sent: some hosts send the objects and booleans in arguments as JSON texts."""
@@ -100,54 +97,54 @@ class Form:
 def _fields_form(wait: WaitFor[Any]) -> Form:
     """The form of a question that a person answers with the fields of a type."""
     draft = cast("object", wait.prefill) if isinstance(wait, FormSubmission) else None
-    schema, read = _drafted(wait.response_type, draft)
+    schema, read = _answers(wait.response_type, draft=draft)
     put = f"Put their answer in place of null, valid against this JSON Schema: {json.dumps(schema, ensure_ascii=False)}"
-    return Form("form", schema, read, "Ask the person; then", put)
+    return Form("form", schema, read, _ASK, put)
 
 
 def _yes_no_form(wait: WaitFor[Any]) -> Form | None:
     if wait.response_type is not bool:
         return None
     put = "Put true in place of null for a yes, false for a no."
-    return Form("confirmation", {"type": "boolean"}, _yes_or_no, "Ask the person; then", put)
+    return Form("confirmation", {"type": "boolean"}, _answers(bool)[1], _ASK, put)
 
 
 def _choice_form(wait: WaitFor[Any]) -> Form | None:
     """The form of a question that a person answers with one of some options."""
     if not isinstance(wait, Choice):
         return None
-    arguments = PublishedArguments.of_fields(wait.response_type, _CHOICE)
+    schema, read_option = _answers(wait.response_type, _CHOICE)
 
     def read(answer: Any) -> object:
-        chosen = _read(arguments, answer if isinstance(answer, Mapping) else {_CHOICE: answer})
         try:
-            return wait.option(chosen).key
+            return wait.option(read_option(answer)).key
         except ValueError as error:
-            raise _refusal([f"{_CHOICE}: {error}"]) from None
+            told = f"{_CHOICE}: {error}"
+            raise BadInput(corrections([told], of="answer"), [told]) from None
 
     options = [{"key": each.key, "label": each.label} for each in wait.options]
     shown = "; ".join(each.key if each.key == each.label else f"{each.key} ({each.label})" for each in wait.options)
-    ask = "Show the person the options and let them choose; then"
     put = f"Put their option in place of null. The options are: {shown}"
-    return Form("choice", arguments.schema, read, ask, put, options=options)
+    return Form("choice", schema, read, "Show the person the options and let them choose; then", put, options=options)
 
 
 def _text_form(wait: WaitFor[Any]) -> Form | None:
     if not isinstance(wait, TextInput):
         return None
-    schema, read = _drafted(wait.response_type, wait.prefill or None)
-    return Form("input", schema, read, "Ask the person; then", "Put their text in place of null.")
+    schema, read = _answers(wait.response_type, draft=wait.prefill or None)
+    return Form("input", schema, read, _ASK, "Put their text in place of null.")
 
 
 def _url_form(wait: WaitFor[Any]) -> Form | None:
     """The form of a question that a person answers by doing something at an address, which they open first."""
     if not isinstance(wait, UrlVisit):
         return None
+    _, read_done = _answers(bool)
 
     def read(answer: Any) -> object:
-        done = _yes_or_no(answer)
-        if done and wait.calls_back:
-            raise _refusal([f"{_ANSWER}: only the page itself says that it is done: open {wait.address}"])
+        if (done := read_done(answer)) and wait.calls_back:
+            told = f"{_ANSWER}: only the page itself says that it is done: open {wait.address}"
+            raise BadInput(corrections([told], of="answer"), [told])
         return done
 
     once = "The page itself says when it is done; to wait for that," if wait.calls_back else _ONCE
@@ -174,44 +171,31 @@ def form_of(question: Question) -> Form:
     return next(filter(None, (form(question.wait) for form in reversed(FORMS.values()))))
 
 
-def _drafted(kind: object, draft: object) -> tuple[Schema, Callable[[Any], object]]:
-    """The schema of an answer and what reads it; the values of a draft count where a field is left out."""
-    arguments = PublishedArguments.of_fields(kind, _ANSWER)
+def _answers(kind: object, name: str = _ANSWER, draft: object = None) -> tuple[Schema, Callable[[Any], Any]]:
+    """The schema of the answers of a type and what reads one; the values of a draft count where a field is left out.
+
+    An answer that is no object is the one of the field of that name.
+    """
+    arguments = PublishedArguments.of_fields(kind, name)
     schema, drafted = arguments.schema, dict[str, object]()
     fields = schema.get("properties", {})
     if draft is not None:
         values = TypeAdapter[object](cast("type", kind)).dump_python(draft, mode="json", by_alias=True, warnings=False)
-        found = cast("dict[str, object]", values) if isinstance(values, dict) else {_ANSWER: cast("object", values)}
-        drafted = {name: each for name, each in found.items() if name in fields and not holds_secret(fields[name])}
-        shown = {name: {**fields[name], "default": each} for name, each in drafted.items()}
+        found = cast("dict[str, object]", values) if isinstance(values, dict) else {name: cast("object", values)}
+        drafted = {field: each for field, each in found.items() if field in fields and not holds_secret(fields[field])}
+        shown = {field: {**fields[field], "default": each} for field, each in drafted.items()}
         required = [each for each in schema.get("required", ()) if each not in drafted]
         schema = {key: value for key, value in schema.items() if key != "required"}
         schema |= {"properties": {**fields, **shown}, **({"required": required} if required else {})}
 
-    def read(answer: Any) -> object:
-        if not isinstance(answer, Mapping) and [*fields] == [_ANSWER]:
-            answer = {_ANSWER: answer}
-        return _read(arguments, {**drafted, **answer} if isinstance(answer, Mapping) else answer)
+    def read(answer: Any) -> Any:
+        if kind is bool or (not isinstance(answer, Mapping) and [*fields] == [name]):
+            answer = {name: answer}
+        if isinstance(answer, Mapping):
+            answer = {**drafted, **cast("Mapping[str, object]", answer)}
+        return arguments.read(answer, of="answer")[0]
 
     return schema, read
-
-
-def _yes_or_no(answer: Any) -> bool:
-    try:
-        return TypeAdapter(bool).validate_python(answer)
-    except ValidationError as error:
-        raise _refusal(validation_problems(error, answer, root=_ANSWER)) from None
-
-
-def _read(arguments: PublishedArguments, answer: Any) -> Any:
-    try:
-        return arguments.read(answer)[0]
-    except BadInput as error:
-        raise _refusal(error.problems) from None
-
-
-def _refusal(problems: Sequence[str]) -> BadInput:
-    return BadInput(corrections(problems, of="answer"), problems)
 
 
 _TITLED_CHOICES: Final = "2025-11-25"
@@ -266,6 +250,29 @@ class FormField:
     group: str = ""
     """The object that it is a field of, if that stands in the answer."""
 
+    @classmethod
+    def of(cls, name: str, given: Schema, *, needed: bool, whole: bool) -> "FormField":
+        """A field, with the type that the protocol has for it, and its choices.
+
+        Raises `_CannotBeShownError` if the protocol has no field of its kind, unless it is to be made `whole`.
+        """
+        schema, nullable = _without_null(given)
+        field = cls(name, schema, needed, nullable)
+        several, choices, has_null = schema.get("type") == "array", None, False
+        items = schema.get("items") if several else schema
+        with suppress(_CannotBeShownError):
+            if isinstance(items, dict) and not (several and "prefixItems" in schema):
+                inner, has_null = _without_null(cast("Schema", items))
+                choices = tuple(_choices(inner))
+        kind = ("array" if several else "string") if choices else str(schema.get("type"))
+        # The specification forbids asking for secrets in a form.
+        can_be_shown = (choices or kind in _DEFAULTS) and not (has_null or field.secret)
+        if choices is not None and can_be_shown and len({each.text for each in choices}) == len(choices):
+            return replace(field, schema={**schema, "type": kind}, choices=choices)
+        if whole:
+            return field
+        raise _CannotBeShownError
+
     @property
     def required(self) -> bool:
         """Whether the person has to fill it in."""
@@ -290,7 +297,17 @@ class FormField:
         if kind == "integer" and "exclusiveMaximum" in schema:
             shown["maximum"] = ceil(schema["exclusiveMaximum"]) - 1
         if self.choices:
-            shown |= self._shown_choices(titled=titled)
+            several, texts = kind == "array", [each.text for each in self.choices]
+            if several and not titled:
+                raise _CannotBeShownError
+            options = [{"const": each.text, "title": each.title} for each in self.choices]
+            if all(each.title == each.text for each in self.choices):
+                shown |= {"items": {"type": "string", "enum": texts}} if several else {"enum": texts}
+            elif not titled or ("enumNames" in schema and not several):
+                # Titles that came in the older keyword are shown in it: clients of all versions know it.
+                shown |= {"enum": texts, "enumNames": [each.title for each in self.choices]}
+            else:
+                shown |= {"items": {"anyOf": options}} if several else {"oneOf": options}
         elif schema.get("format") in _FORMATS:
             shown["format"] = schema["format"]
         if default is not None and (titled or kind == "boolean"):
@@ -304,19 +321,6 @@ class FormField:
             shown["description"] = f"{shown['description']} ({told})" if shown.get("description") else told
         return shown
 
-    def _shown_choices(self, *, titled: bool) -> Schema:
-        """The choices, bare where none has a title of its own."""
-        several, texts = self.schema["type"] == "array", [each.text for each in self.choices]
-        if several and not titled:
-            raise _CannotBeShownError
-        if all(each.title == each.text for each in self.choices):
-            return {"items": {"type": "string", "enum": texts}} if several else {"enum": texts}
-        # Titles that came in the older keyword are shown in it: clients of all versions know it.
-        if not titled or ("enumNames" in self.schema and not several):
-            return {"enum": texts, "enumNames": [each.title for each in self.choices]}
-        options = [{"const": each.text, "title": each.title} for each in self.choices]
-        return {"items": {"anyOf": options}} if several else {"oneOf": options}
-
     @property
     def limits(self) -> Sequence[str]:
         """What its value has to be beside a choice, in words for a person who is not shown its schema: `at least 1`."""
@@ -327,16 +331,15 @@ class FormField:
     @property
     def default(self) -> object:
         """The default as it stands in the field: the text of a choice, a list of them for several; None: none."""
-        default = self.schema.get("default")
-        if self.choices:
-            texts = {_as_json(each.value): each.text for each in self.choices}
-            if self.schema["type"] == "array":
-                chosen = [texts.get(_as_json(each)) for each in cast("list[object]", default or [])]
-                return chosen if default is not None and None not in chosen else None
+        default, kind = self.schema.get("default"), str(self.schema.get("type"))
+        if not self.choices:
+            fits = isinstance(default, _DEFAULTS.get(kind, object)) and (kind == "boolean") == isinstance(default, bool)
+            return default if fits else None
+        texts = {_as_json(each.value): each.text for each in self.choices}
+        if kind != "array":
             return texts.get(_as_json(default))
-        kind = str(self.schema.get("type"))
-        fits = isinstance(default, _DEFAULTS.get(kind, object)) and (kind == "boolean") == isinstance(default, bool)
-        return default if fits else None
+        chosen = [texts.get(_as_json(each)) for each in cast("list[object]", default or [])]
+        return chosen if default is not None and None not in chosen else None
 
     @property
     def takes_empty_text(self) -> bool:
@@ -377,15 +380,7 @@ class _Group:
             if optional and name not in self.default:
                 described.pop("default", None)  # it would make an object that nobody wanted
             needed = name in required and not optional and name not in self.default
-            yield replace(_field(f"{self.name}.{name}", described, needed=needed, whole=True), group=self.name)
-
-    def values(self, given: Mapping[str, object]) -> Iterator[object]:
-        """The object in the answer; none, where nothing of it was filled in and need not be."""
-        filled = any(each is not None for each in given.values())
-        if filled or (given and self.default) or (self.needed and not self.nullable):
-            yield {**self.default, **given}
-        elif self.needed:
-            yield None
+            yield replace(FormField.of(f"{self.name}.{name}", described, needed=needed, whole=True), group=self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,7 +409,7 @@ class FlatForm:
                     groups.append(_Group(name, needed, nullable, default))
                     fields += groups[-1].fields(inner)
                 else:
-                    fields.append(_field(name, described, needed=needed, whole=whole))
+                    fields.append(FormField.of(name, described, needed=needed, whole=whole))
         except _CannotBeShownError:
             return None
         return cls(tuple(fields), tuple(groups))
@@ -434,41 +429,12 @@ class FlatForm:
         answer = {key: value for key, value in content.items() if key not in names}
         values = [(each, value) for each in self.fields for value in each.values(content)]
         for group in self._groups:
-            inside = {each.name[len(group.name) + 1 :]: value for each, value in values if each.group == group.name}
-            answer.update((group.name, made) for made in group.values(inside) if group.name not in answer)
+            given = {each.name[len(group.name) + 1 :]: value for each, value in values if each.group == group.name}
+            filled = any(each is not None for each in given.values()) or (given and group.default)
+            if group.name in answer or not (filled or group.needed):
+                continue
+            answer[group.name] = None if group.nullable and not filled else {**group.default, **given}
         return answer | {each.name: value for each, value in values if not each.group}
-
-
-def _field(name: str, given: Schema, *, needed: bool, whole: bool) -> FormField:
-    """A field, with the type that the protocol has for it, and its choices.
-
-    Raises `_CannotBeShownError` if the protocol has no field of its kind, unless it is to be made `whole`.
-    """
-    schema, nullable = _without_null(given)
-    made = FormField(name, schema, needed, nullable)
-    try:
-        kind, choices = _kind_and_choices(made)
-    except _CannotBeShownError:
-        if whole:
-            return made
-        raise
-    return replace(made, schema={**schema, "type": kind}, choices=choices)
-
-
-def _kind_and_choices(field: FormField) -> tuple[str, tuple[FieldChoice, ...]]:
-    schema, has_null = field.schema, False
-    several = schema.get("type") == "array"
-    if several:
-        if "prefixItems" in schema or not isinstance(schema.get("items"), dict):
-            raise _CannotBeShownError
-        schema, has_null = _without_null(schema["items"])
-    choices = tuple(_choices(schema))
-    distinct = len({each.text for each in choices}) == len(choices)
-    kind = ("array" if several else "string") if choices else str(field.schema.get("type"))
-    # The specification forbids asking for secrets in a form.
-    if has_null or field.secret or not distinct or not (choices or kind in _DEFAULTS):
-        raise _CannotBeShownError
-    return kind, choices
 
 
 def _without_null(schema: Schema) -> tuple[Schema, bool]:

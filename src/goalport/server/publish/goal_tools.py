@@ -13,23 +13,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
-from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent, Tool, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 
-from goalport.agents.domain import Action, Agent, ChatbotMark, Goal
+from goalport.agents.domain import Agent, ChatbotMark, Goal
 from goalport.base.errors import BadInput
 from goalport.base.words import corrections, type_label, type_name
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import AgentProcess, asks_models
-from goalport.server.publish.exported_tools import Fault, FunctionTool, annotations_of, read_or_fault
+from goalport.server.publish.exported_tools import FunctionTool, annotations_of, read_or_note
 from goalport.server.publish.handle import CHAT_HANDLE, HANDLE, LARGE, with_alternatives
 from goalport.server.publish.output import ChatReply, OutputFormat, chat_tool_name, may_be_large
 from goalport.server.publish.portability import snake_identifier
 from goalport.server.publish.published_arguments import PublishedArguments, unknown_fields
 from goalport.tools import Tool as ExportedTool
+
+if TYPE_CHECKING:
+    from mcp_types import GetPromptResult, Prompt, Tool
 
 _SECONDS: Final = 45.0
 """How long a call waits for the result when its client gets no progress: most hosts time out after 60 seconds."""
@@ -81,26 +83,33 @@ def start_sets(platform: AgentPlatform, goal: Goal) -> tuple[tuple[object, ...],
 
 def offers_of(platform: AgentPlatform) -> Iterator[Offer | Refusal]:
     """The offers and refusals of every agent, in the order of declaration."""
+    configured = platform.upstream.groups.config
     for agent in platform.agents:
         # Goals of one agent that share a published name and an output type become one tool for each set of start types.
-        groups: dict[tuple[str, str], dict[tuple[object, ...], list[tuple[Goal, str]]]] = {}
+        shared: dict[tuple[str, str], dict[tuple[object, ...], list[tuple[Goal, str]]]] = {}
         for goal in agent.goals:
-            match read_or_fault(partial(_starts, platform, agent, goal)):
-                case Fault(reason):
-                    yield Refusal(goal, agent, reason, unreadable=True)
-                case (group, starts, refusals):
-                    yield from refusals
-                    for each, kind in starts.items():
-                        groups.setdefault(group, {}).setdefault(each, []).append((goal, kind))
-        if not groups:
+            faults = list[str]()
+            found = read_or_note(partial(_starts, platform, agent, goal), faults)
+            if found is None:
+                yield Refusal(goal, agent, faults[0], unreadable=True)
+                continue
+            tool, starts, refusals = found
+            yield from refusals
+            for each, label in starts.items():
+                shared.setdefault(tool, {}).setdefault(each, []).append((goal, label))
+        if not shared:
             continue
-        may_ask = any(_may_ask(platform, each) for each in platform.agents.scope(agent).actions.values())
+        # A person may be asked for the output of an action, or in its middle by a tool of a group that it names.
+        actions = platform.agents.scope(agent).actions.values()
+        groups = filter(None, (platform.groups.find(role) for each in actions for role in each.roles))
+        may_ask = any(each.outputs.may_wait or any(role in configured for role in each.roles) for each in actions)
+        may_ask = may_ask or any(tool.may_ask for group in groups for tool in group.tools)
         asks = asks_models(agent)
-        for (name, _), together in groups.items():
-            for number, (starts, found) in enumerate(together.items()):
-                own = name if number == 0 else f"{name}_from_{snake_identifier(found[0][1]) or 'nothing'}"
-                prefix = f"From {' and '.join(map(type_name, starts)) or 'nothing'}: " if len(together) > 1 else ""
-                yield Offer(own, agent, tuple(goal for goal, _ in found), starts, prefix, may_ask, asks)
+        for (name, _), together in shared.items():
+            for number, (kinds, goals) in enumerate(together.items()):
+                own = name if number == 0 else f"{name}_from_{snake_identifier(goals[0][1]) or 'nothing'}"
+                prefix = f"From {' and '.join(map(type_name, kinds)) or 'nothing'}: " if len(together) > 1 else ""
+                yield Offer(own, agent, tuple(goal for goal, _ in goals), kinds, prefix, may_ask, asks)
 
 
 def _starts(
@@ -184,7 +193,7 @@ class CallPolicy:
 class GoalTool:
     """A tool that starts a process of one agent from objects of one set of start types."""
 
-    tool: Tool
+    tool: "Tool"
     agent: Agent
     goals: tuple[str, ...]
     """The full names of the goals; the process is done when it has reached one of them."""
@@ -197,15 +206,16 @@ class GoalTool:
     def of_tool(cls, exported: ExportedTool, agent: Agent) -> "GoalTool":
         """The tool of an exported tool that `agent` calls. Raises `TypeError` if its output schema holds bytes."""
         tool, policy = FunctionTool.of(exported).tool, CallPolicy.of(exported.name, agent.goals, may_wait=True)
-        if tool.output_schema is not None:
-            schema = with_alternatives(tool.output_schema, HANDLE, LARGE)
-            tool = tool.model_copy(update={"output_schema": schema})
+        schema = with_alternatives(tool.output_schema, HANDLE, LARGE)
         goals = tuple(each.name for each in agent.goals)
-        return cls(tool, agent, goals, PublishedArguments.of_tool(exported), policy, is_tool=True)
+        arguments = PublishedArguments.of_tool(exported)
+        return cls(tool.model_copy(update={"output_schema": schema}), agent, goals, arguments, policy, is_tool=True)
 
     @classmethod
     def of(cls, offer: Offer) -> "GoalTool":
         """The tool of an offer. Raises `DeclarationError` for a type that JSON cannot express."""
+        from mcp_types import Tool
+
         policy = CallPolicy.of(offer.name, offer.goals, may_wait=offer.may_ask, asks_models=offer.asks_models)
         first, arguments, output = offer.goals[0], PublishedArguments.of(offer.starts), policy.output
         others = [*([HANDLE] if policy.may_give_handle else ()), *([LARGE] if may_be_large(output.schema) else ())]
@@ -230,26 +240,10 @@ class GoalTool:
         free = field.get("type") == "string" and not {"enum", "const", "format", "pattern"} & field.keys()
         return required[0] if free else None
 
-    @property
-    def errand(self) -> str:
-        """What a model is asked to do with it, in a prompt."""
-        return f"Reach the goal {self.tool.name}"
-
 
 def is_tool(published: object) -> bool:
     """Whether something published is an exported tool, and no goal, although each of its calls is a process."""
     return isinstance(published, GoalTool) and published.is_tool
-
-
-def _may_ask(platform: AgentPlatform, action: Action) -> bool:
-    """Whether an action may ask a person: by its output, or in its middle by a tool of a group that it names."""
-    configured = platform.upstream.groups.config
-    groups = filter(None, map(platform.groups.find, action.roles))
-    return (
-        action.outputs.may_wait
-        or any(role in configured for role in action.roles)
-        or any(tool.may_ask for group in groups for tool in group.tools)
-    )
 
 
 _GOES_ON: Final = (
@@ -283,7 +277,7 @@ class ChatCall(BaseModel):
 class ChatTool:
     """A tool that says something to a chatbot."""
 
-    tool: Tool
+    tool: "Tool"
     chatbot: str
     """The name of the chatbot."""
     mark: ChatbotMark
@@ -293,22 +287,17 @@ class ChatTool:
     @classmethod
     def of(cls, agent: Agent) -> "ChatTool":
         """The tool of the chatbot that an agent is."""
-        policy, arguments = CallPolicy.of_chatbot(agent), PublishedArguments.of([ChatCall])
-        # The name and the docstring of the model are no use to clients, as a tool has its own.
-        schema = {key: value for key, value in arguments.schema.items() if key not in {"title", "description"}}
+        from mcp_types import Tool, ToolAnnotations
+
+        policy, arguments = CallPolicy.of_chatbot(agent), PublishedArguments.of_model(ChatCall)
         tool = Tool(
             name=policy.name,
             description=f"{(agent.description.strip() or f'Talk to {agent.name}').rstrip('.')}. {_GOES_ON}",
-            input_schema=schema,
+            input_schema=arguments.schema,
             output_schema=with_alternatives(policy.output.schema, CHAT_HANDLE),
             annotations=ToolAnnotations(read_only_hint=False, idempotent_hint=False),
         )
         return cls(tool, agent.name, agent.chat or ChatbotMark(), arguments, policy)
-
-    @property
-    def errand(self) -> str:
-        """What a model is asked to do with it, in a prompt."""
-        return f"Talk to the chatbot {self.chatbot} and show the person what it replies"
 
     def read(self, arguments: Mapping[str, Any]) -> ChatCall:
         """What a call says. Raises `BadInput` with one line for each mistake."""
@@ -321,84 +310,68 @@ class ChatTool:
 class GoalPrompt:
     """A prompt that asks a model to call the tool of a goal or of a chatbot with the given values."""
 
-    prompt: Prompt
+    prompt: "Prompt"
     goal: GoalTool | ChatTool
 
     @classmethod
     def of(cls, name: str, goal: GoalTool | ChatTool) -> "GoalPrompt":
         """The prompt for one tool, with one argument for each argument of the tool."""
-        schema = goal.arguments.schema
-        required = set(schema.get("required", ()))
-        arguments = [
-            PromptArgument(name=each, description=_described(each, inner), required=each in required)
-            for each, inner in schema.get("properties", {}).items()
-        ]
+        from mcp_types import Prompt, PromptArgument
+
+        schema, arguments = goal.arguments.schema, list[PromptArgument]()
+        for each, inner in schema.get("properties", {}).items():
+            text, kinds = inner.get("description") or each.replace("_", " ").capitalize(), _kinds_and_values(inner)[0]
+            if not kinds <= {"string", "null"}:
+                text = f"{text} ({' or '.join(sorted(kinds - {'null'}))} as JSON)"
+            arguments.append(PromptArgument(name=each, description=text, required=each in schema.get("required", ())))
         prompt = Prompt(name=name, title=goal.tool.title, description=goal.tool.description, arguments=arguments)
         return cls(prompt, goal)
 
-    def message(self, given: Mapping[str, str]) -> GetPromptResult:
+    def message(self, given: Mapping[str, str]) -> "GetPromptResult":
         """The message with these values; a value that is not JSON of its type stays text, as the tool validates it.
 
         Some hosts ask for the message once, with `$1` and `$2` in place of values. Raises `BadInput` for unknown
         arguments and for required arguments that are missing.
         """
-        schema, tool = self.goal.arguments.schema, self.goal.tool.name
-        required = schema.get("required", ())
+        from mcp_types import GetPromptResult, PromptMessage, TextContent
+
+        schema, goal, tool = self.goal.arguments.schema, self.goal, self.goal.tool.name
+        required, lines = schema.get("required", ()), list[str]()
         missing = (f"{name}: required, but missing" for name in required if name not in given)
         if problems := [*unknown_fields(((name,) for name in given), schema, given), *missing]:
             raise BadInput(corrections(problems))
-        arguments = {name: self._parsed(name, text) for name, text in given.items() if text or name in required}
-        lines = [
-            f"{self.goal.errand}: {self.prompt.description}",
-            f"Call the tool {tool} once{' with these values:' if arguments else '; it needs no values.'}",
-        ]
-        for name, value in arguments.items():
-            lines.append(f"- {name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
-        message = PromptMessage(role="user", content=TextContent(type="text", text="\n".join(lines)))
+        for name, text in given.items():
+            if text or name in required:
+                shown = text
+                if "string" not in _kinds_and_values(schema.get("properties", {}).get(name, {}))[0]:
+                    with suppress(ValueError):
+                        value = cast("object", from_json(text))
+                        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+                lines.append(f"- {name}: {shown}")
+        errand = f"Reach the goal {tool}"
+        if isinstance(goal, ChatTool):
+            errand = f"Talk to the chatbot {goal.chatbot} and show the person what it replies"
+        begin = f"Call the tool {tool} once{' with these values:' if lines else '; it needs no values.'}"
+        words = "\n".join([f"{errand}: {self.prompt.description}", begin, *lines])
+        message = PromptMessage(role="user", content=TextContent(type="text", text=words))
         return GetPromptResult(description=self.prompt.description, messages=[message])
 
     def options(self, argument: str) -> list[str]:
         """The values of an argument that is an enum, a constant or a boolean; empty for other types."""
-        return [value for each in _members(self._field(argument)) for value in _values(each)]
-
-    def _parsed(self, name: str, text: str) -> object:
-        """The text itself where the field takes a string or the text is not JSON, else the value of the JSON."""
-        if "string" not in _types(self._field(name)):
-            with suppress(ValueError):
-                return cast("object", from_json(text))
-        return text
-
-    def _field(self, name: str) -> Mapping[str, Any]:
-        return self.goal.arguments.schema.get("properties", {}).get(name, {})
+        return _kinds_and_values(self.goal.arguments.schema.get("properties", {}).get(argument, {}))[1]
 
 
-def _described(name: str, schema: Mapping[str, Any]) -> str:
-    text = schema.get("description") or name.replace("_", " ").capitalize()
-    kinds = _types(schema) - {"null"}
-    return text if kinds <= {"string"} else f"{text} ({' or '.join(sorted(kinds))} as JSON)"
-
-
-def _members(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """A schema, and the members of its unions."""
-    yield schema
-    for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
-        yield from _members(each)
-
-
-def _types(schema: Mapping[str, Any]) -> set[str]:
-    kinds: set[str] = set()
-    for each in _members(schema):
+def _kinds_and_values(schema: Mapping[str, Any]) -> tuple[set[str], list[str]]:
+    """The JSON types that a schema and the members of its unions have, and their values, where these are listed."""
+    kinds, values, members = set[str](), list[str](), [schema]
+    for each in members:
+        members += [*each.get("anyOf", ()), *each.get("oneOf", ())]
         if "enum" in each or "const" in each:
             for value in each.get("enum", [each.get("const")]):
                 kinds.add("string" if isinstance(value, str) else "boolean" if isinstance(value, bool) else "number")
+                values.append(value if isinstance(value, str) else json.dumps(value))
         else:
             kind = each.get("type", [])
             kinds |= {kind} if isinstance(kind, str) else {*kind}
-    return kinds
-
-
-def _values(schema: Mapping[str, Any]) -> Iterator[str]:
-    for value in schema.get("enum", [schema["const"]] if "const" in schema else []):
-        yield value if isinstance(value, str) else json.dumps(value)
-    if schema.get("type") == "boolean":
-        yield from ("true", "false")
+            values += ["true", "false"] if kind == "boolean" else []
+    return kinds, values

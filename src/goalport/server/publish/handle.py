@@ -7,11 +7,10 @@ publishes no output schema, since it answers with the output of any goal.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from mcp_types import Tool, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from goalport.runtime.chat import conversation_of
@@ -20,6 +19,9 @@ from goalport.server.publish.forms import FORMS, Form, form_of
 from goalport.server.publish.portability import Schema, split_definitions
 from goalport.server.publish.published_arguments import PublishedArguments
 
+if TYPE_CHECKING:
+    from mcp_types import Tool, ToolAnnotations
+
 STATUS: Final = "process_status"
 ANSWER: Final = "process_answer"
 CANCEL: Final = "process_cancel"
@@ -27,12 +29,6 @@ RESULT: Final = "process_result"
 
 _LONGEST_WAIT: Final = 25.0
 """Seconds that a call of `process_status` may wait."""
-_READ_ONLY: Final = ToolAnnotations(
-    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-)
-_DESTRUCTIVE: Final = ToolAnnotations(
-    read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
-)
 
 
 def _given(answer: object) -> object:
@@ -68,7 +64,12 @@ class AnswerCall(CompanionCall):
         Any,
         AfterValidator(_given),
         WithJsonSchema(
-            {"anyOf": [{"type": "object", "additionalProperties": True}, {"type": "boolean"}, {"type": "string"}]}
+            {
+                "anyOf": [
+                    {"type": "object", "additionalProperties": True},
+                    *({"type": each} for each in ("boolean", "string", "number")),
+                ]
+            }
         ),
     ] = Field(
         description="What the person said: for a form an object that is valid against the JSON Schema of the question,"
@@ -93,74 +94,72 @@ class ResultCall(CompanionCall):
 class Companion:
     """One of the companion tools."""
 
-    tool: Tool
+    tool: "Tool"
     arguments: PublishedArguments
 
-    @classmethod
-    def of(
-        cls, name: str, title: str, description: str, call: type[CompanionCall], hints: ToolAnnotations
-    ) -> "Companion":
-        """A companion tool whose arguments are the fields of the model `call`.
 
-        The name and the docstring of the model do not reach clients, since the tool has a title and a description.
-        """
-        arguments = PublishedArguments.of([call])
-        schema = {key: value for key, value in arguments.schema.items() if key not in {"title", "description"}}
-        tool = Tool(name=name, title=title, description=description, input_schema=schema, annotations=hints)
-        return cls(tool, arguments)
-
-
-def handle_tools(goals: Iterable[ToolAnnotations | None]) -> tuple[Companion, ...]:
-    """The tools for goals that may answer with a handle; `goals` are the hints of those goals.
-
-    An answer resumes a goal, so the tool that takes answers is destructive or open-world if one of the goals is.
-    """
-    hints = [each or ToolAnnotations() for each in goals]
-    answering = ToolAnnotations(
-        read_only_hint=False,
-        destructive_hint=any(each.destructive_hint is not False and not each.read_only_hint for each in hints),
-        idempotent_hint=False,
-        open_world_hint=any(each.open_world_hint is not False for each in hints),
-    )
-    return (
-        Companion.of(
-            STATUS,
-            "Status of a process",
+_COMPANIONS: Final[Mapping[str, tuple[type[CompanionCall], str, str]]] = {
+    STATUS: (
+        StatusCall,
+        "Status of a process",
+        (
             "Get the status of a process for which another tool has answered with a handle (processId, status,"
             " questions). Gives its result once it has one, its open questions while it waits for a person, else the"
-            " handle again.",
-            StatusCall,
-            _READ_ONLY,
+            " handle again."
         ),
-        Companion.of(
-            ANSWER,
-            "Answer a question",
+    ),
+    ANSWER: (
+        AnswerCall,
+        "Answer a question",
+        (
             "Answer a question that a process waits for with what the person said, and let the process go on. Ask the"
-            " person; do not make up the answer. Gives the result, or the handle with what is asked next.",
-            AnswerCall,
-            answering,
+            " person; do not make up the answer. Gives the result, or the handle with what is asked next."
         ),
-        Companion.of(
-            CANCEL,
-            "Cancel a process",
+    ),
+    CANCEL: (
+        CancelCall,
+        "Cancel a process",
+        (
             "End a process whose result nobody wants any more, whether it is running or waits for a person. What it has"
-            " done stays done.",
-            CancelCall,
-            _DESTRUCTIVE,
+            " done stays done."
         ),
-    )
-
-
-def result_tool() -> Companion:
-    """The tool for results that are too large for one answer."""
-    return Companion.of(
-        RESULT,
-        "Read a large result",
-        "Read one page of the result of a process, when another tool has answered that it is too large for one answer"
-        " (processId, pages). Gives a line about the page, then the page unchanged.",
+    ),
+    RESULT: (
         ResultCall,
-        _READ_ONLY,
-    )
+        "Read a large result",
+        (
+            "Read one page of the result of a process, when another tool has answered that it is too large for one"
+            " answer (processId, pages). Gives a line about the page, then the page unchanged."
+        ),
+    ),
+}
+"""The model of the arguments, the title and the description of each companion tool."""
+
+
+def companions(goals: Sequence["ToolAnnotations | None"], *, large: bool) -> Mapping[str, Companion]:
+    """The companion tools by name: those for goals that may answer with a handle, and for `large` results.
+
+    `goals` are the hints of those goals. An answer resumes a goal, so the tool that takes answers is destructive or
+    open-world if one of the goals is.
+    """
+    from mcp_types import Tool, ToolAnnotations
+
+    known = [each or ToolAnnotations() for each in goals]
+    destroys = any(each.destructive_hint is not False and not each.read_only_hint for each in known)
+    is_open = any(each.open_world_hint is not False for each in known)
+    found: dict[str, Companion] = {}
+    for name in (*((STATUS, ANSWER, CANCEL) if goals else ()), *([RESULT] if large else ())):
+        call, title, description = _COMPANIONS[name]
+        hints = ToolAnnotations(
+            read_only_hint=name in {STATUS, RESULT},
+            destructive_hint=name == CANCEL or (name == ANSWER and destroys),
+            idempotent_hint=name != ANSWER,
+            open_world_hint=name == ANSWER and is_open,
+        )
+        arguments = PublishedArguments.of_model(call)
+        tool = Tool(name=name, title=title, description=description, input_schema=arguments.schema, annotations=hints)
+        found[name] = Companion(tool, arguments)
+    return found
 
 
 _STATUS_SECONDS: Final = 25
@@ -231,135 +230,76 @@ LARGE: Final = _object(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NextCall:
-    """A call of a companion tool, with all its arguments."""
-
-    tool: str
-    arguments: Mapping[str, Any]
-
-    def __str__(self) -> str:
-        return f"call {self.tool} with {json.dumps(self.arguments, ensure_ascii=False)}."
-
-    def structured(self, instruction: str) -> dict[str, Any]:
-        """The call as JSON, with a sentence about when to make it."""
-        return {"tool": self.tool, "arguments": self.arguments, "instruction": instruction}
+def _call(tool: str, arguments: Mapping[str, Any]) -> str:
+    """A call of a companion tool in words, with all its arguments."""
+    return f"call {tool} with {json.dumps(arguments, ensure_ascii=False)}."
 
 
-@dataclass(frozen=True, slots=True)
-class OpenQuestion:
-    """One open question, as clients see it."""
-
-    id: str
-    message: str
-    form: Form
-
-    @classmethod
-    def of(cls, question: Question) -> "OpenQuestion":
-        """The question with its form. Raises one of `UNREADABLE` if its answer's type cannot be read from JSON."""
-        return cls(question.id, question.message, form_of(question))
-
-    @property
-    def structured(self) -> dict[str, Any]:
-        """The question as JSON."""
-        form = self.form
-        return {
-            "id": self.id,
-            "message": self.message,
-            "schema": form.schema,
-            "kind": form.kind,
-            **({"options": [*form.options]} if form.options else {}),
-            **({"url": form.url} if form.url else {}),
-        }
+def page_call(process_id: str, page: int) -> str:
+    """The call that reads one page of the result of a process, in words; pages count from 1."""
+    return _call(RESULT, {"processId": process_id, "page": page})
 
 
-@dataclass(frozen=True, slots=True)
-class Handle:
-    """The state of a process that has no result yet, and the calls by which its caller goes on."""
-
-    process_id: str
-    goal: str
-    """The name of the tool that was called."""
-    waiting: bool
-    """Whether the process is paused until a person answers."""
-    questions: tuple[OpenQuestion, ...]
-    waits_for: tuple[str, ...] = ()
-    """What the process waits for, such as a model provider that will be asked again; one sentence each."""
-    conversation_id: str = ""
-    """The conversation whose turn this is; empty if the process is none of a chatbot."""
-
-    @classmethod
-    def of(cls, process: AgentProcess, goal: str) -> "Handle":
-        """The handle of a process. Raises one of `UNREADABLE` if the answer to a question cannot be read from JSON."""
-        questions = tuple(map(OpenQuestion.of, process.open_questions))
-        conversation, families = conversation_of(process), [process]
-        for each in families:  # and the processes that each has started
-            families += [] if each.status.ended else each.children
-        waits = [wait for each in families if not each.status.ended for wait in each.progress.waits.values()]
-        conversation_id = "" if conversation is None else conversation.id
-        return cls(process.id, goal, process.outcome is not None, questions, tuple(waits), conversation_id)
-
-    @property
-    def not_again(self) -> str:
-        """Why the tool is not to be called again, in a sentence."""
-        told = "say the same again" if self.conversation_id else "start another"
-        return f"Do not call {self.goal} again: that would {told}."
-
-    def answer_call(self, question: OpenQuestion) -> NextCall:
-        """The call that answers a question, with null for the answer, which no question takes."""
-        which = {"questionId": question.id} if len(self.questions) > 1 else {}
-        return NextCall(ANSWER, {"processId": self.process_id, "answer": None, **which})
-
-    @property
-    def status_call(self) -> NextCall:
-        """The call that waits until the process has ended or asks something."""
-        return NextCall(STATUS, {"processId": self.process_id, "waitSeconds": _STATUS_SECONDS})
-
-    @property
-    def cancel_call(self) -> NextCall:
-        """The call that ends the process."""
-        return NextCall(CANCEL, {"processId": self.process_id})
-
-    @property
-    def structured(self) -> dict[str, Any]:
-        """The handle as JSON, valid against `HANDLE`."""
-        call, when = self.status_call, "To get the result, make this call."
-        if self.questions:
-            call = self.answer_call(self.questions[0])
-            when = "Ask the person the first question, then make this call with their answer in place of null."
-        return {
-            "processId": self.process_id,
-            "status": "waiting" if self.waiting else "running",
-            "questions": [each.structured for each in self.questions],
-            **({"waitsFor": [*self.waits_for]} if self.waits_for else {}),
-            **({"conversationId": self.conversation_id} if self.conversation_id else {}),
-            "next": call.structured(f"{when} {self.not_again}"),
-        }
+def open_question(question: Question, form: Form | None = None) -> dict[str, Any]:
+    """An open question as clients see it. Raises one of `UNREADABLE` if its answer's type cannot be read from JSON."""
+    form = form or form_of(question)
+    return {
+        "id": question.id,
+        "message": question.message,
+        "schema": form.schema,
+        "kind": form.kind,
+        **({"options": [*form.options]} if form.options else {}),
+        **({"url": form.url} if form.url else {}),
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class LargeResult:
-    """A link to a result that does not fit into one answer."""
+def handle_of(process: AgentProcess, goal: str) -> tuple[str, dict[str, Any]]:
+    """The state of a process without a result and the calls by which its caller goes on, as a text and as a `HANDLE`.
 
-    process_id: str
-    uri: str
-    pages: int
+    `goal` is the name of the tool that was called. Raises one of `UNREADABLE` if the answer to a question cannot be
+    read from JSON.
+    """
+    asked = [(each, form_of(each)) for each in process.open_questions]
+    conversation, family = conversation_of(process), [process]
+    for each in family:  # and the processes that each has started
+        family += [] if each.status.ended else each.children
+    waits = [wait for each in family if not each.status.ended for wait in each.progress.waits.values()]
+    waiting, about = process.outcome is not None, {"processId": process.id}
+    again = "start another" if conversation is None else "say the same again"
+    not_again = f"Do not call {goal} again: that would {again}."
 
-    def page_call(self, page: int) -> NextCall:
-        """The call that reads one page of the result; pages count from 1."""
-        return NextCall(RESULT, {"processId": self.process_id, "page": page})
+    def answering(question: Question) -> Mapping[str, Any]:
+        """The arguments that answer a question, with null for the answer, which no question takes."""
+        return {**about, "answer": None, **({"questionId": question.id} if len(asked) > 1 else {})}
 
-    @property
-    def structured(self) -> dict[str, Any]:
-        """The link as JSON, valid against `LARGE`."""
-        when = f"Read the result page by page, from 1 to {self.pages}. Do not call the goal again."
-        return {
-            "processId": self.process_id,
-            "status": "completed",
-            "uri": self.uri,
-            "pages": self.pages,
-            "next": self.page_call(1).structured(when),
-        }
+    tool, arguments = STATUS, {**about, "waitSeconds": _STATUS_SECONDS}
+    how = "" if waiting else f" To get the result, {_call(tool, arguments)}"
+    status = "waits for a person's answer" if waiting else "is still running"
+    lines = [f"{goal} is not done: process {process.id} {status}. {not_again}{how}", *waits]
+    for question, form in asked:
+        call = _call(ANSWER, answering(question))
+        lines += ["", f"Question {question.id}: {question.message}", f"{form.ask} {call} {form.put}"]
+    lines += ["", f"To give it up, {_call(CANCEL, about)}"]
+    when = "To get the result, make this call."
+    if asked:
+        tool, arguments = ANSWER, answering(asked[0][0])
+        when = "Ask the person the first question, then make this call with their answer in place of null."
+    structured = {
+        **about,
+        "status": "waiting" if waiting else "running",
+        "questions": [open_question(*each) for each in asked],
+        **({"waitsFor": waits} if waits else {}),
+        **({} if conversation is None else {"conversationId": conversation.id}),
+        "next": {"tool": tool, "arguments": arguments, "instruction": f"{when} {not_again}"},
+    }
+    return "\n".join(lines), structured
+
+
+def large_result_of(process_id: str, uri: str, pages: int) -> dict[str, Any]:
+    """The link to a result that does not fit into one answer, as a `LARGE`."""
+    when = f"Read the result page by page, from 1 to {pages}. Do not call the goal again."
+    first = {"tool": RESULT, "arguments": {"processId": process_id, "page": 1}, "instruction": when}
+    return {"processId": process_id, "status": "completed", "uri": uri, "pages": pages, "next": first}
 
 
 def with_alternatives(schema: Schema | None, *others: Schema) -> Schema | None:

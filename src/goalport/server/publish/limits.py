@@ -8,7 +8,8 @@ import asyncio
 import math
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NoReturn
@@ -160,63 +161,65 @@ class Limits:
         `StoreError` where the store has to say what the caller has spent.
         """
         own, who = self._settings.of(caller), caller.identity
-        if begins and own.cost_per_day:
-            await self._check_cost(caller, own.cost_per_day)
+        if begins:
+            await self._check_cost(caller)
         # Nothing is awaited from here on, so that no other call is counted meanwhile.
         if own.calls and self._calls[who] >= own.calls:
             self._refuse("calls", f"{own.calls} calls of yours are being answered, as many as may be at once.", _SOON)
         most = self._settings.waiting_calls
         if self._queue is not None and self._queue.length(who) >= most:
             self._refuse("waiting_calls", f"{most} calls of yours wait for their turn, as many as may.", _SOON)
-        if begins and own.calls_per_minute:
-            self._count(who, own.calls_per_minute)
+        if begins:
+            self._count(caller)
         return Place(self._queue, self._calls if own.calls else None, who)
 
     async def begin(self, caller: Caller) -> None:
         """Count what is begun by a call that was admitted as one that only goes on. Raises as `admit` does."""
-        own = self._settings.of(caller)
-        if own.cost_per_day:
-            await self._check_cost(caller, own.cost_per_day)
-        if own.calls_per_minute:
-            self._count(caller.identity, own.calls_per_minute)
+        await self._check_cost(caller)
+        self._count(caller)
 
-    async def started(self, caller: Caller, start: Callable[[], Awaitable[AgentProcess]]) -> AgentProcess:
-        """A process that `start` starts for a caller, counted. Raises `LimitReached`, and what `start` raises."""
+    @contextmanager
+    def starting(self, caller: Caller) -> Generator[Callable[[AgentProcess], None]]:
+        """A context in which a process is started for a caller, and counted: what it gives is called with the process.
+
+        Raises `LimitReached`.
+        """
         own, who = self._settings.of(caller), caller.identity
-        if own.processes and self._running(caller, self._starting[who]) >= own.processes:
-            told = f"{own.processes} processes of yours are running, as many as may be at once."
-            self._refuse("processes", told, _LATER)
+        if own.processes:
+            running = [each for each in self._processes.running if each.parent is None and caller.same_as(each.caller)]
+            # The process of a conversation rests between turns, and is among those that are starting at each turn.
+            self._settled -= {each for each in self._settled if each.options.turns and each.outcome is not None}
+            if not (starting := self._starting[who]):
+                self._settled.update(running)
+            # One that is starting may run already, and counts once.
+            begun = sum(each not in self._settled for each in running)
+            if len(running) - begun + max(begun, starting) >= own.processes:
+                told = f"{own.processes} processes of yours are running, as many as may be at once."
+                self._refuse("processes", told, _LATER)
+        started: list[AgentProcess] = []
         self._starting[who] += 1
         try:
-            process = await start()
+            yield started.append
         finally:
             self._starting[who] -= 1
             if not self._starting[who]:
                 del self._starting[who]
-        self._settled.add(process)
-        if own.cost_per_day:
-            self.costs.note(caller, process)
-        return process
+        for process in started:
+            self._settled.add(process)
+            if own.cost_per_day:
+                self.costs.note(caller, process)
 
-    def _running(self, caller: Caller, starting: int) -> int:
-        """How many processes of a caller run or are starting. One that is starting may run already, and counts once."""
-        running = [each for each in self._processes.running if each.parent is None and caller.same_as(each.caller)]
-        # The process of a conversation rests between turns, and is among those that are starting at each turn.
-        self._settled -= {each for each in self._settled if each.options.turns and each.outcome is not None}
-        if not starting:
-            self._settled.update(running)
-        begun = sum(each not in self._settled for each in running)
-        return len(running) - begun + max(begun, starting)
-
-    async def _check_cost(self, caller: Caller, most: float) -> None:
-        spent = await self.costs.spent(caller)
-        if spent >= most:
+    async def _check_cost(self, caller: Caller) -> None:
+        most = self._settings.of(caller).cost_per_day
+        if most and (spent := await self.costs.spent(caller)) >= most:
             told = f"You have spent {in_dollars(spent)} today, and may spend {in_dollars(most)} in a day (UTC)."
             self._refuse("cost_per_day", told, self.costs.seconds_left)
 
-    def _count(self, who: Who, most: int) -> None:
-        """Count a call; those of the last minute may not be more than `most`."""
-        now = self._clock()
+    def _count(self, caller: Caller) -> None:
+        """Count a call; those of the last minute may not be more than the caller may make."""
+        most, who, now = self._settings.of(caller).calls_per_minute, caller.identity, self._clock()
+        if not most:
+            return
         if who not in self._begun and len(self._begun) >= _MANY:
             self._begun = {each: calls for each, calls in self._begun.items() if calls[-1] > now - _MINUTE}
         begun = self._begun.setdefault(who, deque())
@@ -294,13 +297,13 @@ class DailyCosts:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._now, self._clock = store, now, clock
-        self._today = _midnight(now())
-        self._days: dict[tuple[str, str], _Day] = {}
+        self._today = self._midnight()
+        self._days: dict[Who, _Day] = {}
 
     @property
     def seconds_left(self) -> float:
         """For how many seconds the day goes on."""
-        return (_midnight(self._now()) + timedelta(days=1) - self._now()).total_seconds()
+        return (self._midnight() + timedelta(days=1) - self._now()).total_seconds()
 
     def note(self, caller: Caller, process: AgentProcess) -> None:
         """Count the costs of a process that was started here."""
@@ -309,29 +312,24 @@ class DailyCosts:
     async def spent(self, caller: Caller) -> float:
         """What the processes of a caller have cost today, in US dollars. Raises `StoreError`."""
         day = self._day(caller)
-        here = {root: _cost_since(day.begins, process) for root, process in day.going_on.items()}
-        for root in [root for root, process in day.going_on.items() if process.status.ended]:
-            del day.going_on[root]
-            day.ended[root] = here[root]
+        known = {**day.ended}
+        for root, process in [*day.going_on.items()]:
+            since = [each.usage.cost for each in process.ledger.entries if each.at >= day.begins]
+            known[root] = process.usage.cost if process.created_at >= day.begins else sum(since)
+            if process.status.ended:
+                day.ended[root] = known[root]
+                del day.going_on[root]
         if self._store.durable and self._clock() >= day.read_at + _KEPT_SECONDS:
             day.stored = await self._store.spent(caller, day.begins)
             day.read_at = self._clock()
-        known = {**day.ended, **here}
         return sum(max(known.get(root, 0.0), day.stored.get(root, 0.0)) for root in {*known, *day.stored})
 
     def _day(self, caller: Caller) -> _Day:
-        begins = _midnight(self._now())
+        begins = self._midnight()
         if begins != self._today:
             self._today = begins
             self._days = {who: _Day(begins, each.going_on) for who, each in self._days.items() if each.going_on}
         return self._days.setdefault(caller.identity, _Day(begins))
 
-
-def _midnight(moment: datetime) -> datetime:
-    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-def _cost_since(moment: datetime, process: AgentProcess) -> float:
-    if process.created_at >= moment:
-        return process.usage.cost
-    return sum(each.usage.cost for each in process.ledger.entries if each.at >= moment)
+    def _midnight(self) -> datetime:
+        return self._now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

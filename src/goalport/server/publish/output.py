@@ -5,12 +5,12 @@ and not validated again. `answers` limits the size of an answer.
 """
 
 import json
+import sys
 from collections.abc import AsyncIterable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any, Final, cast, get_args, get_origin
 
-from mcp_types import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json, to_json
@@ -25,8 +25,6 @@ from goalport.server.publish.portability import Schema, is_object, nodes, portab
 from goalport.tools import ToolResult
 from goalport.tools.schemas import UNREADABLE, PlainSchema, may_hold_non_finite, non_finite_in_words, why_not_json
 
-BLOCKS: Final[tuple[type, ...]] = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
-
 _ENVELOPE: Final = 500
 """Bytes that a result needs beside its content and structured content."""
 _ESCAPE: Final = 6
@@ -37,7 +35,7 @@ _WITHOUT_FRACTION: Final = ("string", "integer", "boolean", "null", "object")
 Pieces = tuple[bytes, ...]
 """JSON in UTF-8, in pieces to be joined."""
 Wire = dict[str, Any]
-"""A `tools/call` result as JSON data: the same dict that the SDK would make of its own model."""
+"""A `tools/call` result, or a part of one, as JSON data: the same dict that the SDK would make of its own model."""
 _BLOCK: Final = 4_096
 _BESIDE: Final = 1_000
 """Bytes that the answer with a page needs beside the page."""
@@ -64,10 +62,15 @@ class WrittenResult:
 
     @classmethod
     def of(
-        cls, content: Sequence[Wire], structured: Mapping[str, Any] | None = None, *, is_error: bool = False
+        cls,
+        content: Sequence[Wire],
+        structured: Mapping[str, Any] | None = None,
+        *,
+        is_error: bool = False,
+        meta: Mapping[str, Any] | None = None,
     ) -> "WrittenResult":
         """A result of JSON data. Raises `PydanticSerializationError` for what JSON cannot express."""
-        return cls((to_json(content),), () if structured is None else (to_json(structured),), is_error)
+        return cls((to_json(content),), () if structured is None else (to_json(structured),), is_error, meta)
 
     @property
     def json(self) -> bytes:
@@ -147,7 +150,7 @@ class OutputFormat:
         Raises `ToolError` for numbers that are not finite, and pydantic's error for a value that is not of the type.
         """
         if self._adapter is None:
-            return _of_tool(value) if isinstance(value, ToolResult) else WrittenResult.of(blocks_of(value))
+            return result_of_tool(value) if isinstance(value, ToolResult) else WrittenResult.of(blocks_of(value))
         written = self.json(value)
         structured = (b'{"result":', written, b"}") if self._wrapped else (written,)
         content = _content_of(value)
@@ -186,16 +189,31 @@ class OutputFormat:
         if isinstance(value, str):
             return "text/plain", hide_known(value)
         if isinstance(value, ToolResult):
-            return "text/plain" if value.structured is None else "application/json", document_of(_of_tool(value).wire)
+            return "text/plain" if value.structured is None else "application/json", document_of(
+                result_of_tool(value).wire
+            )
         if self._adapter is None:
             return "application/json", to_json(blocks_of(value)).decode()
         return "application/json", hide_known(self._adapter.dump_json(value, by_alias=True, indent=2).decode())
 
 
-def _of_tool(result: ToolResult) -> WrittenResult:
-    """The result of a tool, without secrets."""
-    written = WrittenResult.of(blocks_of(result), result.structured)
-    return WrittenResult((*map(hide_known_in, written.content),), (*map(hide_known_in, written.structured),))
+def result_of_tool(result: ToolResult) -> WrittenResult:
+    """What a tool returned. Raises `PydanticSerializationError` for what JSON cannot express."""
+    return WrittenResult.of(without_secrets(blocks_of(result)), without_secrets(result.structured))
+
+
+def without_secrets(value: Any) -> Any:
+    """JSON data without the secrets that are known."""
+    match value:
+        case str():
+            return hide_known(value)
+        case Mapping():
+            members = cast("Mapping[str, object]", value)
+            return {name: without_secrets(each) for name, each in members.items()}
+        case list() | tuple():
+            return [without_secrets(each) for each in cast("Sequence[object]", value)]
+        case _:
+            return value
 
 
 def ascii_size(pieces: Pieces) -> int:
@@ -210,19 +228,6 @@ def ascii_size(pieces: Pieces) -> int:
     return size
 
 
-def done(content: list[Wire], structured: Any = None) -> Wire:
-    """A successful result."""
-    wire: Wire = {"content": content, "isError": False, "resultType": "complete"}
-    if structured is not None:
-        wire["structuredContent"] = structured
-    return wire
-
-
-def failed(*content: Wire) -> Wire:
-    """An error result."""
-    return {"content": list(content), "isError": True, "resultType": "complete"}
-
-
 def text_block(text: str) -> Wire:
     """A text as a content block."""
     return {"type": "text", "text": text}
@@ -232,14 +237,22 @@ def blocks_of(value: object) -> list[Wire]:
     """A value as content blocks: blocks unchanged, texts as text blocks, lists item by item, anything else as JSON."""
     if value is None:
         return [text_block("Done.")]
-    if isinstance(value, TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource):
-        return [value.model_dump(mode="json", by_alias=True, exclude_none=True)]
+    if isinstance(value, _block_types()):
+        return [cast("BaseModel", value).model_dump(mode="json", by_alias=True, exclude_none=True)]
     if isinstance(value, ToolResult):
         return blocks_of(value.content)
     if isinstance(value, list | tuple):
         return [block for each in cast("Collection[object]", value) for block in blocks_of(each)]
     content = _content_of(value)
     return [text_block(hide_known(to_json(value, fallback=str).decode() if content is None else content))]
+
+
+def _block_types() -> tuple[type, ...]:
+    """The classes of content blocks. They take long to import; until somebody has done so, no value is one."""
+    types = sys.modules.get("mcp_types")
+    if types is None:
+        return ()
+    return types.TextContent, types.ImageContent, types.AudioContent, types.ResourceLink, types.EmbeddedResource
 
 
 def document_of(wire: Wire) -> str:
@@ -275,7 +288,7 @@ def _is_blocks(kind: object) -> bool:
         else:
             waiting += [part for part in parts if part is not Ellipsis]
     others = [each for each in members if each is not str]
-    return bool(others) and all(isinstance(each, type) and issubclass(each, BLOCKS) for each in others)
+    return bool(others) and all(isinstance(each, type) and issubclass(each, _block_types()) for each in others)
 
 
 def refuse_bytes(schema: Schema) -> None:
@@ -303,21 +316,21 @@ def may_be_large(schema: Schema | None) -> bool:
 
     So may texts, lists and open objects that have no greatest length.
     """
-    return schema is None or any(map(_is_unbounded, nodes(schema)))
 
+    def is_unbounded(node: Mapping[str, Any]) -> bool:
+        if "enum" in node or "const" in node:
+            return False
+        match node.get("type"):
+            case None:
+                return node.keys().isdisjoint({"anyOf", "oneOf", "allOf"})
+            case "array":
+                return "maxItems" not in node
+            case "object":
+                return bool(node.get("additionalProperties"))
+            case kind:
+                return kind == "string"
 
-def _is_unbounded(schema: Mapping[str, Any]) -> bool:
-    if "enum" in schema or "const" in schema:
-        return False
-    match schema.get("type"):
-        case None:
-            return schema.keys().isdisjoint({"anyOf", "oneOf", "allOf"})
-        case "array":
-            return "maxItems" not in schema
-        case "object":
-            return bool(schema.get("additionalProperties"))
-        case kind:
-            return kind == "string"
+    return schema is None or any(map(is_unbounded, nodes(schema)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ above.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, cast
-
-from mcp_types import Tool
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from goalport.tools import snake
 from goalport.tools.schemas import with_items
+
+if TYPE_CHECKING:
+    from mcp_types import Tool
 
 Schema = dict[str, Any]
 """A JSON Schema as JSON data."""
@@ -61,8 +62,15 @@ def portable(schema: Mapping[str, Any]) -> Schema:
     A schema that would be too large then keeps all its `$ref`s.
     """
     definitions = cast("Mapping[str, Schema]", schema.get("$defs", {}))
-    recursive = {name for name in definitions if _reaches_itself(name, definitions)}
     root, _ = split_definitions(schema)
+    reached = {name: {_target(node) for node in nodes(each)} & definitions.keys() for name, each in definitions.items()}
+    grows = True
+    while grows:
+        grows = False
+        for name, found in reached.items():
+            reached[name] = found.union(*(reached[each] for each in found))
+            grows = grows or len(reached[name]) > len(found)
+    recursive = {name for name, found in reached.items() if name in found}
     sizes: dict[str, int] = {}
 
     def size(of: Schema) -> int:
@@ -80,8 +88,7 @@ def portable(schema: Mapping[str, Any]) -> Schema:
     def inlined(of: Schema) -> Schema:
         target = _target(of)
         if target in definitions and target not in recursive:
-            beside = {key: value for key, value in of.items() if key != "$ref"}
-            return inlined({**definitions[target], **beside})
+            return inlined({**definitions[target], **{key: value for key, value in of.items() if key != "$ref"}})
         written = mapped({key: value for key, value in of.items() if key not in _DECORATION}, inlined)
         return with_items(written) if written.get("type") == "array" else written
 
@@ -122,57 +129,43 @@ def _target(schema: Mapping[str, Any]) -> str:
     return reference.removeprefix(DEFINITIONS) if isinstance(reference, str) else ""
 
 
-def _reaches_itself(name: str, definitions: Mapping[str, Schema]) -> bool:
-    found, waiting = set[str](), [name]
-    while waiting:
-        for node in nodes(definitions[waiting.pop()]):
-            target = _target(node)
-            if target in definitions and target not in found:
-                found.add(target)
-                waiting.append(target)
-    return name in found
-
-
 def mapped(schema: Mapping[str, Any], change: Callable[[Schema], Schema]) -> Schema:
     """The schema with each schema in it changed; examples, defaults and enum values stay as they are."""
 
-    def inner(value: Any) -> Any:
+    def changed(value: Any) -> Any:
         return change(cast("Schema", value)) if isinstance(value, dict) else value
 
-    def changed(key: str, value: Any) -> Any:
+    written = dict(schema)
+    for key, value in schema.items():
         if key in _MAPS or key == "$defs":
-            return {name: inner(each) for name, each in value.items()}
-        if key in _LISTS:
-            return [inner(each) for each in value]
-        return inner(value) if key in _SINGLES else value
-
-    return {key: changed(key, value) for key, value in schema.items()}
-
-
-def warnings_of_tool(tool: Tool) -> list[str]:
-    """One sentence for each property of the tool that some client drops, cuts or rejects."""
-    return [f"{tool.name}: {each}" for each in _flaws(tool, tool.input_schema, tool.output_schema)]
+            written[key] = {name: changed(each) for name, each in value.items()}
+        elif key in _LISTS:
+            written[key] = [changed(each) for each in value]
+        elif key in _SINGLES:
+            written[key] = changed(value)
+    return written
 
 
-def warnings_of_list(tools: Sequence[Tool]) -> list[str]:
-    """One sentence if there are more tools than some client shows, else none."""
+def client_warnings(tools: "Sequence[Tool]") -> Iterator[str]:
+    """One sentence for each flaw of a list of tools that makes some client drop, cut or reject what is in it."""
     for most, reason in _MOST_TOOLS:
         if len(tools) > most:
-            return [f"{len(tools)} tools are published; {reason} and leaves out the rest."]
-    return []
+            yield f"{len(tools)} tools are published; {reason} and leaves out the rest."
+            break
+    for tool in tools:
+        yield from (f"{tool.name}: {each}" for each in _flaws(tool, tool.input_schema, tool.output_schema))
 
 
-def without_hints(tools: Iterable[Tool]) -> Iterator[str]:
+def without_hints(tools: "Iterable[Tool]") -> Iterator[str]:
     """One sentence that names the tools without hints (`read_only`, `destructive`, `open_world`), if there are any."""
-    names = [each.name for each in tools if each.annotations is None]
-    if names:
+    if names := [each.name for each in tools if each.annotations is None]:
         yield (
             f"{', '.join(names)}: no hints (read_only, destructive, open_world of Export), so hosts assume the"
             " worst: some ask before each call, and codex exec refuses."
         )
 
 
-def _flaws(tool: Tool, given: Schema, output: Schema | None) -> Iterator[str]:
+def _flaws(tool: "Tool", given: Schema, output: Schema | None) -> Iterator[str]:
     if len(tool.name) > _LONGEST_SAFE_NAME:
         yield (
             f"the name has {len(tool.name)} characters; Cursor drops tools whose server's and own name exceed 60"

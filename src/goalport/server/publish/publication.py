@@ -7,18 +7,15 @@ everywhere: in lists, in the names that errors suggest, in completions. `auth`, 
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, TypeVar
-
-from mcp_types import Prompt, Resource, ResourceTemplate, Tool
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from goalport.agents.domain import Agent, ChatbotMark, Goal
 from goalport.base.caller import EVERY_SCOPE, Caller
 from goalport.runtime.platform import AgentPlatform
 from goalport.server.publish.exported_tools import (
-    Fault,
     FunctionTool,
     GroupTools,
     PublishedGroups,
@@ -30,20 +27,12 @@ from goalport.server.publish.exported_tools import (
     exported_groups,
     passed_on,
     publish_groups,
-    read_or_fault,
+    read_or_note,
 )
-from goalport.server.publish.goal_tools import (
-    ChatTool,
-    GoalPrompt,
-    GoalTool,
-    Offer,
-    Refusal,
-    is_tool,
-    offers_of,
-)
-from goalport.server.publish.handle import RESULT, Companion, handle_tools, result_tool
+from goalport.server.publish.goal_tools import ChatTool, GoalPrompt, GoalTool, Offer, Refusal, is_tool, offers_of
+from goalport.server.publish.handle import RESULT, Companion, companions
 from goalport.server.publish.output import may_be_large
-from goalport.server.publish.portability import name_fault, warnings_of_list, warnings_of_tool
+from goalport.server.publish.portability import client_warnings, name_fault
 from goalport.server.publish.resources import (
     ConversationResources,
     agent_uri,
@@ -53,9 +42,12 @@ from goalport.server.publish.resources import (
     providers,
     templates_of,
 )
-from goalport.tools import McpToolExport, ResourceProvider, Tool as ExportedTool, ToolGroupRequirement
+from goalport.tools import McpToolExport, ResourceProvider, ToolGroupRequirement
 from goalport.workspace import Workspace
 from goalport.workspace.settings import AuthSettings, Settings
+
+if TYPE_CHECKING:
+    from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
 Scopes = frozenset[str]
 """Scopes that are needed together, or that a caller has."""
@@ -117,19 +109,8 @@ _HEADER: Final = "x-mcp-header"
 
 T = TypeVar("T")
 R = TypeVar("R", RawResource, RawTemplate)
-
-
 PublishedTool = GoalTool | ChatTool | FunctionTool | RawTool | Companion
 PublishedPrompt = GoalPrompt | RawPrompt
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """Something to publish under a name, and its owner as messages name it."""
-
-    name: str
-    owner: str
-    published: PublishedTool
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +129,11 @@ class Publication:
     templates: tuple[RawTemplate, ...]
     mirrored: Mapping[str, Mapping[str, Any]]
     """The input schemas, by tool, that make clients repeat arguments in headers, which are compared with the call."""
-    tool_list: tuple[Tool, ...]
+    tool_list: "tuple[Tool, ...]"
     """Tools and prompts are sorted by name, resources and templates by URI."""
-    prompt_list: tuple[Prompt, ...]
-    resource_list: tuple[Resource, ...]
-    template_list: tuple[ResourceTemplate, ...]
+    prompt_list: "tuple[Prompt, ...]"
+    resource_list: "tuple[Resource, ...]"
+    template_list: "tuple[ResourceTemplate, ...]"
     refusals: tuple[Refusal, ...]
     """Goals that are not published."""
     problems: tuple[str, ...]
@@ -178,6 +159,14 @@ class Publication:
         return self.granted is None or self.granted >= needed
 
 
+class _Named(NamedTuple):
+    """Something to publish under a name, and its owner as messages name it."""
+
+    name: str
+    owner: str
+    published: PublishedTool
+
+
 def publish(
     platform: AgentPlatform, workspace: Workspace, settings: Settings, before: PublishedGroups | None = None
 ) -> Publication:
@@ -186,67 +175,73 @@ def publish(
     problems = [*map(str, workspace.problems), *platform.problems, *map(str, platform.upstream.problems)]
     agents, offered = platform.agents.all, list(offers_of(platform))
     references = exports_of(platform.references.published, problems)
-    exported = [*workspace.exported_tools(), *(tool for each in references for tool in each.tools())]
-    chatbots = [ChatTool.of(agent) for agent in platform.agents if agent.chat is not None]
-    raw = (_Candidate(each.tool.name, f"the raw tool {each.tool.name}", each) for each in workspace.values(RawTool))
-    candidates = [
-        *_goals(offered, problems),
-        *(_Candidate(each.tool.name, f"the chatbot {each.chatbot}", each) for each in chatbots),
-        *_functions(platform, exported, settings, problems),
-        *raw,
-    ]
-    groups = exported_groups(platform)
-    tools = _tools(platform, candidates, groups, problems)
-    of_groups = publish_groups(groups, {name: each.owner for name, each in tools.items()}, before)
-    problems += of_groups.problems
-    tools |= {name: _Candidate(name, "", each) for name, each in of_groups.present.items()}
-    passed = (*passed_on(groups, platform.upstream.groups.config),)
-    prompts = _prompts(tools.values(), workspace, passed, problems)
-    resources = _by_address((*workspace.values(RawResource), *passed), RawResource, problems)
-    templates = _by_address((*workspace.values(RawTemplate), *passed), RawTemplate, problems)
     exports = [*workspace.values(McpToolExport), *references]
-    if chatbots:
+    if any(agent.chat is not None for agent in platform.agents):
         said = ConversationResources(platform.conversations, settings.max_result_bytes)
         exports.append(McpToolExport((), resources=(said,)))
+    groups = exported_groups(platform)
+    wanted = _wanted(platform, workspace, settings, offered, references, problems)
+    named = _with_companions(platform, wanted, groups, problems)
+    of_groups = publish_groups(groups, {name: each.owner for name, each in named.items()}, before)
+    problems += of_groups.problems
+    tools = {name: each.published for name, each in named.items()} | of_groups.present
+    passed = (*passed_on(groups, platform.upstream.groups.config),)
+    prompts = _prompts(named.values(), workspace, passed, problems)
+    resources = _by_address((*workspace.values(RawResource), *passed), RawResource, problems)
+    templates = _by_address((*workspace.values(RawTemplate), *passed), RawTemplate, problems)
     provided = providers(exports, problems)
     problems += [
         f"The settings require the goal {each!r}, and no goal is published as a tool of that name."
         for each in settings.required_goals
         if each not in tools
     ]
-    published = [each.published.tool for each in tools.values()]
-    listed = [*own_resources(platform), *(each.resource for each in resources.values())]
+    listed = sorted((each.tool for each in tools.values()), key=lambda each: each.name)
+    places = [*own_resources(platform), *(each.resource for each in resources.values())]
     shown = [*own_templates(), *(each for provider in provided.values() for each in templates_of(provider))]
     shown += [each.template for each in templates.values()]
     publication = Publication(
         agents=agents,
-        tools={name: each.published for name, each in tools.items()},
+        tools=tools,
         of_groups=of_groups,
         prompts=prompts,
         resources=resources,
         providers=provided,
         templates=tuple(templates.values()),
-        mirrored={each.name: each.input_schema for each in published if _HEADER in json.dumps(each.input_schema)},
-        tool_list=tuple(sorted(published, key=lambda each: each.name)),
+        mirrored={each.name: each.input_schema for each in listed if _HEADER in json.dumps(each.input_schema)},
+        tool_list=tuple(listed),
         prompt_list=tuple(sorted((each.prompt for each in prompts.values()), key=lambda each: each.name)),
-        resource_list=tuple(sorted(listed, key=lambda each: each.uri)),
+        resource_list=tuple(sorted(places, key=lambda each: each.uri)),
         template_list=tuple(sorted(shown, key=lambda each: each.uri_template)),
         refusals=tuple(each for each in offered if isinstance(each, Refusal) and not each.unreadable),
         problems=tuple(problems),
-        warnings=tuple(_warnings(platform, published)),
+        warnings=(*_warnings(platform), *client_warnings([each.tool for each in tools.values()])),
         scopes=ScopesOfPublished(ScopeRules.of(settings.auth)),
     )
     return replace(publication, scopes=_scopes(publication, platform, exports))
 
 
 def _scopes(publication: Publication, platform: AgentPlatform, exports: Sequence[McpToolExport]) -> ScopesOfPublished:
-    rules = publication.scopes.rules
+    rules, tools = publication.scopes.rules, dict[str, Scopes]()
 
     def of_reading(scopes: Sequence[str] | None) -> Scopes:
         return rules.of_hints(scopes, read_only=True)
 
-    named = {**publication.of_groups.absent, **publication.tools}
-    tools = {name: _scopes_of_tool(publication, platform, each) for name, each in named.items()}
+    for name, published in {**publication.of_groups.absent, **publication.tools}.items():
+        match published:
+            case Companion():
+                tools[name] = rules.read
+            case GoalTool(agent=agent, goals=names):
+                goals = platform.agents.scope(agent).goals
+                tools[name] = rules.of_goals(map(goals.__getitem__, names))
+            case ChatTool(mark=mark):
+                tools[name] = rules.of_chatbot(mark)
+            case FunctionTool(exported=exported):
+                group = platform.upstream.groups.config.get(publication.of_groups.roles.get(name, ""))
+                scopes = exported.scopes if group is None or group.scopes is None else group.scopes
+                tools[name] = rules.of_hints(scopes, read_only=exported.read_only)
+            case RawTool(tool=tool, scopes=scopes):
+                read_only = tool.annotations is not None and tool.annotations.read_only_hint
+                tools[name] = rules.of_hints(scopes, read_only=read_only)
     # Of two exports with one namespace, the first is published.
     spaces = {each.namespace: of_reading(export.scopes) for export in reversed(exports) for each in export.resources}
     provided = {
@@ -267,93 +262,67 @@ def _scopes(publication: Publication, platform: AgentPlatform, exports: Sequence
     )
 
 
-def _scopes_of_tool(publication: Publication, platform: AgentPlatform, published: PublishedTool) -> Scopes:
-    rules = publication.scopes.rules
-    match published:
-        case Companion():
-            return rules.read
-        case GoalTool(agent=agent, goals=names):
-            goals = platform.agents.scope(agent).goals
-            return rules.of_goals(map(goals.__getitem__, names))
-        case ChatTool(mark=mark):
-            return rules.of_chatbot(mark)
-        case FunctionTool(tool=tool, exported=exported):
-            group = platform.upstream.groups.config.get(publication.of_groups.roles.get(tool.name, ""))
-            scopes = exported.scopes if group is None or group.scopes is None else group.scopes
-            return rules.of_hints(scopes, read_only=exported.read_only)
-        case RawTool(tool=tool, scopes=scopes):
-            return rules.of_hints(scopes, read_only=tool.annotations is not None and tool.annotations.read_only_hint)
-
-
-def _goals(offered: Iterable[Offer | Refusal], problems: list[str]) -> Iterator[_Candidate]:
+def _wanted(
+    platform: AgentPlatform,
+    workspace: Workspace,
+    settings: Settings,
+    offered: Sequence[Offer | Refusal],
+    references: Sequence[McpToolExport],
+    problems: list[str],
+) -> list[_Named]:
+    """The tools of agents and of the workspace; what cannot be described is appended to `problems`."""
+    wanted: list[_Named] = []
     for each in offered:
-        if isinstance(each, Offer):
-            owner, made = each.owner, read_or_fault(partial(GoalTool.of, each))
-            if not isinstance(made, Fault):
-                yield _Candidate(each.name, f"the {owner}", made)
-                continue
-            reason = made.reason
-        elif each.unreadable:
-            owner, reason = f"goal {each.goal.name} of agent {each.agent.name}", each.reason
-        else:
-            continue
         where = f" ({each.agent.source})" if each.agent.source else ""
-        problems.append(
-            f"The {owner} is not published: its export or its types{where} cannot be described in JSON. {reason}"
-        )
-
-
-def _functions(
-    platform: AgentPlatform, exported: Iterable[ExportedTool], settings: Settings, problems: list[str]
-) -> Iterator[_Candidate]:
-    banners = (banner(settings.name, settings.description),) if settings.hello_banner else ()
+        cannot = f"is not published: its export or its types{where} cannot be described in JSON. "
+        if isinstance(each, Offer):
+            tool = read_or_note(partial(GoalTool.of, each), problems, f"The {each.owner} {cannot}")
+            wanted += [] if tool is None else [_Named(each.name, f"the {each.owner}", tool)]
+        elif each.unreadable:
+            problems.append(f"The goal {each.goal.name} of agent {each.agent.name} {cannot}{each.reason}")
+    chatbots = [ChatTool.of(agent) for agent in platform.agents if agent.chat is not None]
+    wanted += [_Named(each.tool.name, f"the chatbot {each.chatbot}", each) for each in chatbots]
+    banners = [banner(settings.name, settings.description)] if settings.hello_banner else []
     agents = {agent.goals[0].export.name: agent for agent in platform.agents.of_tools.values()}
-    for tool in (*banners, *exported):
-        agent = agents.get(tool.name)
+    for tool in (*banners, *workspace.exported_tools(), *(tool for each in references for tool in each.tools())):
+        agent, owner = agents.get(tool.name), f"the exported tool {tool.name}"
         of = partial(FunctionTool.of, tool) if agent is None else partial(GoalTool.of_tool, tool, agent)
-        match read_or_fault(of):
-            case Fault(reason):
-                problems.append(f"The exported tool {tool.name} is not published: {reason}")
-            case published:
-                yield _Candidate(tool.name, f"the exported tool {tool.name}", published)
+        made = read_or_note(of, problems, f"T{owner[1:]} is not published: ")
+        wanted += [] if made is None else [_Named(tool.name, owner, made)]
+    raw = workspace.values(RawTool)
+    return [*wanted, *(_Named(each.tool.name, f"the raw tool {each.tool.name}", each) for each in raw)]
 
 
-def _tools(
-    platform: AgentPlatform, candidates: Sequence[_Candidate], groups: Mapping[str, GroupTools], problems: list[str]
-) -> dict[str, _Candidate]:
-    """The candidates by name, with the companion tools that they need; problems are appended to `problems`."""
+def _with_companions(
+    platform: AgentPlatform, wanted: Sequence[_Named], groups: Mapping[str, GroupTools], problems: list[str]
+) -> dict[str, _Named]:
+    """The tools by name, with the companion tools that they need; problems are appended to `problems`."""
     # Large results of exported groups become links, but not beside another goalport, whose tool has the name.
     names = {tool.name for each in groups.values() for tool in (*each.present, *each.absent)}
     links = RESULT not in names and any(each.exports for each in platform.upstream.groups.config.values())
-    followed = [each.published for each in candidates if isinstance(each.published, GoalTool | ChatTool)]
+    followed = [each.published for each in wanted if isinstance(each.published, GoalTool | ChatTool)]
     hints = [each.tool.annotations for each in followed if each.policy.may_give_handle]
-    large = links or any(may_be_large(each.policy.output.schema) for each in followed)
-    needed = [*(handle_tools(hints) if hints else ()), *([result_tool()] if large else ())]
-    companions = {each.tool.name: each for each in needed}
+    needed = companions(hints, large=links or any(may_be_large(each.policy.output.schema) for each in followed))
     problems += [
         f"{_capital(each.owner)} cannot be called {each.name!r}: so is the tool by which processes that wait are"
         " followed. Rename it."
-        for each in candidates
-        if each.name in companions
+        for each in wanted
+        if each.name in needed
     ]
-    free = ((each.name, each.owner, each) for each in candidates if each.name not in companions)
-    tools = _by_name("tool", free, problems)
-    return tools | {name: _Candidate(name, f"the companion tool {name}", each) for name, each in companions.items()}
+    tools = _by_name("tool", ((each.name, each.owner, each) for each in wanted if each.name not in needed), problems)
+    return tools | {name: _Named(name, f"the companion tool {name}", each) for name, each in needed.items()}
 
 
 def _prompts(
-    candidates: Iterable[_Candidate], workspace: Workspace, passed: Iterable[object], problems: list[str]
+    tools: Iterable[_Named], workspace: Workspace, passed: Iterable[object], problems: list[str]
 ) -> dict[str, PublishedPrompt]:
-    wanted: list[tuple[str, str, GoalTool | ChatTool | RawPrompt]] = [
-        (each.name, each.owner, each.published)
-        for each in candidates
+    wanted: list[tuple[str, str, PublishedPrompt]] = [
+        (each.name, each.owner, GoalPrompt.of(each.name, each.published))
+        for each in tools
         if isinstance(each.published, GoalTool | ChatTool) and not is_tool(each.published)
     ]
     wanted += [(each.prompt.name, f"the raw prompt {each.prompt.name}", each) for each in workspace.values(RawPrompt)]
-    prompts = {
-        name: each if isinstance(each, RawPrompt) else GoalPrompt.of(name, each)
-        for name, each in _by_name("prompt", wanted, problems).items()
-    }
+    prompts = _by_name("prompt", wanted, problems)
     problems += [
         f"A prompt of an upstream server is not published: another one is called {each.prompt.name!r}. Give its group a"
         " prefix in `naming`."
@@ -398,17 +367,7 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _warnings(platform: AgentPlatform, published: Sequence[Tool]) -> Iterator[str]:
-    yield from _missing_groups(platform)
-    yield from platform.groups.clashes
-    yield from platform.upstream.warnings
-    yield from platform.unstorable if platform.store.durable else ()
-    yield from warnings_of_list(published)
-    for tool in published:
-        yield from warnings_of_tool(tool)
-
-
-def _missing_groups(platform: AgentPlatform) -> Iterator[str]:
+def _warnings(platform: AgentPlatform) -> Iterable[str]:
     for agent in (*platform.agents, *platform.agents.components):
         for action in agent.actions:
             for role in action.settings.tool_groups:
@@ -420,6 +379,9 @@ def _missing_groups(platform: AgentPlatform) -> Iterator[str]:
                         yield f"{asks}, and there is none: it runs without tools."
             for unmet in filter(None, map(platform.expected_groups.unmet, action.requirements)):
                 yield f"{action.name} cannot run. {unmet}"
+    yield from platform.groups.clashes
+    yield from platform.upstream.warnings
+    yield from platform.unstorable if platform.store.durable else ()
 
 
 _MOST: Final = 128

@@ -5,13 +5,13 @@ too: pydantic finds them, and their nearest names, and the classes that allow mo
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, islice
 from math import isfinite
 from typing import Any, Final, Literal, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from goalport.agents.blackboard import Typed
@@ -27,9 +27,14 @@ _OPEN: Final = ("additionalProperties", "patternProperties", "allOf", "not", "if
 _EXTRA: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _LONGEST_PATH: Final = 80
 _NON_FINITE: Final = frozenset({"nan", "inf", "infinity"})
+_MOST_LINES: Final = 20
+"""How many unknown arguments an error names; searching for more would block the event loop."""
+_MOST_ERRORS: Final = 50_000
+"""Beyond this, looking at each would block it too."""
 
 Location = tuple[int | str, ...]
 """The names and numbers that lead to a part of a value, and for pydantic the names of unions' members too."""
+_Extra = Literal["forbid"] | None
 
 
 def unknown_fields(locations: Iterable[Location], schema: Schema, value: Mapping[str, Any]) -> Iterator[str]:
@@ -38,40 +43,28 @@ def unknown_fields(locations: Iterable[Location], schema: Schema, value: Mapping
     Of a union, a field may be extra in one member and known in another.
     """
     for each in locations:
-        path, beside, _ = _walk(each, schema, value)
-        names = [name for described in beside for name in described.get("properties", {})]
-        if path and path[-1] not in names and not any(map(_is_open, beside)):
+        path, around, _ = _walk(each, schema, value)
+        names = [name for described in around for name in described.get("properties", {})]
+        if path and path[-1] not in names and not any(map(_is_open, around)):
             known = offer(str(path[-1]), names, none="There are no arguments.")
             yield f"{field_path(path)[:_LONGEST_PATH]}: unknown. {known}"
 
 
-def not_in_json(schema: Schema, value: Mapping[str, Any]) -> Iterator[str]:
+def _non_finite(inner: object, location: Location, schema: Schema, value: Mapping[str, Any]) -> Iterator[str]:
     """One line for each non-finite number, also for a text such as "NaN" where the schema wants a number."""
-    for location, odd in _odd_numbers(value, ()):
-        path, _, described = _walk(location, schema, value)
-        kinds = {each.get("type") for each in described}
-        if isinstance(odd, float) or ("number" in kinds and "string" not in kinds):
-            yield f"{field_path(path)[:_LONGEST_PATH]}: should be a number that JSON has; came {odd}"
-
-
-def closed(schema: Schema) -> Schema:
-    """The schema, saying of each object that fields which it does not name are refused, as `unknown_fields` does."""
-    written = mapped(schema, closed)
-    is_closed = schema.get("type") == "object" and not _is_open(schema)
-    return {**written, "additionalProperties": False} if is_closed else written
-
-
-def _odd_numbers(value: object, location: Location) -> Iterator[tuple[Location, float | str]]:
-    match value:
-        case float() if not isfinite(value):
-            yield location, value
-        case str() if value.strip().lower().lstrip("+-") in _NON_FINITE:
-            yield location, value
+    match inner:
+        case float() if isfinite(inner):
+            pass
+        case float() | str() if isinstance(inner, float) or inner.strip().lower().lstrip("+-") in _NON_FINITE:
+            path, _, described = _walk(location, schema, value)
+            kinds = {each.get("type") for each in described}
+            if isinstance(inner, float) or ("number" in kinds and "string" not in kinds):
+                yield f"{field_path(path)[:_LONGEST_PATH]}: should be a number that JSON has; came {inner}"
         case Mapping() | list():
-            found = cast("Any", value)
-            for step, inner in found.items() if isinstance(value, Mapping) else enumerate(found):
-                if not isinstance(inner, int):
-                    yield from _odd_numbers(inner, (*location, step))
+            found = cast("Any", inner)
+            for step, each in found.items() if isinstance(inner, Mapping) else enumerate(found):
+                if not isinstance(each, int):
+                    yield from _non_finite(each, (*location, step), schema, value)
         case _:
             pass
 
@@ -84,7 +77,14 @@ def _walk(location: Location, schema: Schema, value: Any) -> tuple[Location, Seq
     here = [*_branches(schema, definitions)]
     for step in location:
         if isinstance(value, Mapping) and step in value:
-            fitting = [each for each in here if _may_be(each, cast("Mapping[str, Any]", value))]
+            given = cast("Mapping[str, Any]", value)
+            # A member of a union does not describe what contradicts a constant (discriminator) in it.
+            fitting = [
+                described
+                for described in here
+                for fields in [described.get("properties", {}).items()]
+                if all(name not in given or given[name] == each["const"] for name, each in fields if "const" in each)
+            ]
             around = fitting or here
             parts = [each.get("properties", {}).get(step, each.get("additionalProperties")) for each in around]
         elif isinstance(value, list) and isinstance(step, int):
@@ -116,18 +116,10 @@ def _is_open(schema: Schema) -> bool:
     return any(schema.get(key) for key in _OPEN) or not {"type", "const", "enum"} & schema.keys()
 
 
-def _may_be(schema: Schema, value: Mapping[str, Any]) -> bool:
-    """Whether no field of a value contradicts a constant (discriminator) among those of a union's member."""
-    fields = schema.get("properties", {}).items()
-    return all(name not in value or value[name] == each["const"] for name, each in fields if "const" in each)
-
-
-_MOST_LINES: Final = 20
-"""How many unknown arguments an error names; searching for more would block the event loop."""
-_MOST_ERRORS: Final = 50_000
-"""Beyond this, looking at each would block it too."""
-
-_Extra = Literal["forbid"] | None
+def _closed(schema: Schema) -> Schema:
+    written = mapped(schema, _closed)
+    is_closed = schema.get("type") == "object" and not _is_open(schema)
+    return {**written, "additionalProperties": False} if is_closed else written
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +138,7 @@ class PublishedArguments:
     @property
     def closed_schema(self) -> Schema:
         """The schema, saying of each object that fields which it does not name are refused, as `read` does."""
-        return closed(self.schema)
+        return _closed(self.schema)
 
     @classmethod
     def of(cls, starts: Sequence[object]) -> "PublishedArguments":
@@ -180,6 +172,13 @@ class PublishedArguments:
         return cls(portable(tool.input_schema), parse, (ToolCall,))
 
     @classmethod
+    def of_model(cls, call: type[BaseModel]) -> "PublishedArguments":
+        """The fields of a model as arguments. Its name and docstring do not reach clients: a tool has its own."""
+        arguments = cls.of([call])
+        shown = {key: value for key, value in arguments.schema.items() if key not in {"title", "description"}}
+        return replace(arguments, schema=shown)
+
+    @classmethod
     def of_fields(cls, kind: object, otherwise: str) -> "PublishedArguments":
         """The arguments for one type: its fields if it is an object in JSON, else one argument named `otherwise`.
 
@@ -195,14 +194,12 @@ class PublishedArguments:
     def by_fields(cls, kind: object, generator: type[PlainSchema] = PlainSchema) -> "PublishedArguments | None":
         """The fields of a type as arguments; None if it is no object in JSON."""
         adapter: TypeAdapter[object] = TypeAdapter(cast("type", kind))
-        schema = _input_schema(kind, portable(adapter.json_schema(schema_generator=generator)))
-        if not is_object(schema):
-            return None
+        schema, hidden = _shown(kind, portable(adapter.json_schema(schema_generator=generator)))
 
         def parse(arguments: Mapping[str, Any], extra: _Extra) -> tuple[object, ...]:
             return (adapter.validate_python(arguments, extra=extra),)
 
-        return cls(schema, parse, (kind,), _hidden_fields(kind))
+        return cls(schema, parse, (kind,), hidden) if is_object(schema) else None
 
     @classmethod
     def by_name(cls, starts: Mapping[str, object], generator: type[PlainSchema] = PlainSchema) -> "PublishedArguments":
@@ -211,47 +208,52 @@ class PublishedArguments:
         fields: Any = TypedDict("Arguments", dict(starts))  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType]
         adapter = TypeAdapter[dict[str, object]](fields)
         schema = portable(adapter.json_schema(schema_generator=generator))
-        properties = {name: _input_schema(starts[name], each) for name, each in schema.get("properties", {}).items()}
-        schema = {key: value for key, value in schema.items() if key != "title"} | {"properties": properties}
+        shown = {name: _shown(starts[name], each) for name, each in schema.get("properties", {}).items()}
+        schema = {key: value for key, value in schema.items() if key != "title"}
+        schema["properties"] = {name: each for name, (each, _) in shown.items()}
 
         def parse(arguments: Mapping[str, Any], extra: _Extra) -> tuple[object, ...]:
             parsed = adapter.validate_python(arguments, extra=extra)
             return tuple(parsed[name] for name in starts)
 
-        hidden = tuple((name, *each) for name, start in starts.items() for each in _hidden_fields(start))
+        hidden = tuple((name, *each) for name, (_, fields) in shown.items() for each in fields)
         return cls(schema, parse, tuple(starts.values()), hidden)
 
     def begin(self, arguments: Mapping[str, Any]) -> tuple[Typed, ...]:
         """The objects of `read`, each with its start type, for a process to start from. Raises `BadInput`."""
         return tuple(map(Typed, self.read(arguments), self.kinds))
 
-    def read(self, arguments: Mapping[str, Any]) -> tuple[object, ...]:
+    def read(
+        self, arguments: Mapping[str, Any], of: Literal["arguments", "answer"] = "arguments"
+    ) -> tuple[object, ...]:
         """The objects to start from, in the order of the start types. Raises `BadInput` with one line per mistake."""
-        wrong = [not_in_json(self.schema, arguments), unknown_fields(self._hidden, self.schema, arguments)]
+        schema = self.schema
+
+        def refused_by(error: ValidationError) -> Sequence[str]:
+            repeated = not holds_secret(schema)
+            return validation_problems(error, arguments, schema.get("properties", {}), repeated=repeated)
+
+        wrong = [_non_finite(arguments, (), schema, arguments), unknown_fields(self._hidden, schema, arguments)]
         refused: Sequence[str] = ()
         objects: tuple[object, ...] = ()
         try:
             objects = self._parse(arguments, "forbid")
         except ValidationError as error:
             if error.error_count() > _MOST_ERRORS:
-                raise BadInput(corrections(self._refused(error, arguments))) from None
+                raise BadInput(corrections(refused_by(error), of=of)) from None
             found = error.errors(include_url=False, include_context=False, include_input=False)
             extra = (each["loc"] for each in found if each["type"] in _EXTRA)
-            wrong.append(unknown_fields(extra, self.schema, arguments))
+            wrong.append(unknown_fields(extra, schema, arguments))
             try:
                 # With the rules of the classes, some of which may allow what was forbidden here.
                 objects = self._parse(arguments, None)
             except ValidationError as refusal:
-                refused = self._refused(refusal, arguments)
+                refused = refused_by(refusal)
         named = {each.partition(": ")[0]: each for each in islice(chain(*wrong), _MOST_LINES + 1)}
         problems = [*named.values(), *(each for each in refused if each.partition(": ")[0] not in named)]
         if problems:
-            raise BadInput(corrections(problems), problems)
+            raise BadInput(corrections(problems, of=of), problems)
         return objects
-
-    def _refused(self, error: ValidationError, arguments: Mapping[str, Any]) -> Sequence[str]:
-        known = self.schema.get("properties", {})
-        return validation_problems(error, arguments, known, repeated=not holds_secret(self.schema))
 
 
 @lru_cache(maxsize=256, typed=True)
@@ -260,15 +262,14 @@ def _labelled(kind: object, otherwise: str) -> PublishedArguments:
     return by_fields or PublishedArguments.by_name({otherwise: kind}, LabelledSchema)
 
 
-def _hidden_fields(start: object) -> tuple[Location, ...]:
-    is_input = isinstance(start, type) and issubclass(start, UserInput)
-    return tuple((name,) for name in FRAMEWORK_FIELDS) if is_input else ()
+def _shown(start: object, schema: Schema) -> tuple[Schema, tuple[Location, ...]]:
+    """The schema of a start type as clients see it, and the fields that they must not send.
 
-
-def _input_schema(start: object, schema: Schema) -> Schema:
-    """The schema of a start type as clients see it: of `UserInput`, only its content."""
-    if not _hidden_fields(start):
-        return schema
+    Of `UserInput`, clients send only the content.
+    """
+    if not (isinstance(start, type) and issubclass(start, UserInput)):
+        return schema, ()
     shown = without_fields(schema, FRAMEWORK_FIELDS)
     content = {**shown["properties"]["content"], "description": "What the user wants, in the user's words"}
-    return {**shown, "properties": {**shown["properties"], "content": content}}
+    hidden = tuple((name,) for name in FRAMEWORK_FIELDS)
+    return {**shown, "properties": {**shown["properties"], "content": content}}, hidden

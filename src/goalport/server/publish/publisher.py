@@ -171,19 +171,18 @@ async def start_goal(
     """
     platform, goals = publisher.platform, goal.goals
     key = None if once is None else (once.name, once.digest)
-
-    async def start() -> AgentProcess:
+    with publisher.limits.starting(caller) as started:
         if not stored and key is None:
-            return platform.start(goal.agent, *objects, goals=goals, caller=caller)
-        process = await platform.start_stored(
-            goal.agent, *objects, once=key, keep_events=stored, listener=listener, goals=goals, caller=caller
-        )
+            process = platform.start(goal.agent, *objects, goals=goals, caller=caller)
+        else:
+            process = await platform.start_stored(
+                goal.agent, *objects, once=key, keep_events=stored, listener=listener, goals=goals, caller=caller
+            )
         if process is None:
             assert once is not None
             once.refuse()
-        return process
-
-    return await publisher.limits.started(caller, start)
+        started(process)
+    return process
 
 
 async def answer_question(
@@ -217,14 +216,11 @@ async def counted_turn(limits: Limits, call: Call, begin: Callable[[], Awaitable
 
     Raises `LimitReached`, and what `begin` raises.
     """
-    begun: list[Turn] = []
-
-    async def start() -> AgentProcess:
-        begun.append(await begin())
-        return begun[0].process
-
-    call.process = await limits.started(call.caller, start)
-    return begun[0]
+    with limits.starting(call.caller) as started:
+        turn = await begin()
+        started(turn.process)
+    call.process = turn.process
+    return turn
 
 
 def note_turn(call: Call, result: TurnResult) -> None:

@@ -5,7 +5,7 @@ to be is known by its form (`forms`). Above: the doors of such clients.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, cast
@@ -68,8 +68,12 @@ class Unclear:
 
 def in_words(question: Question) -> str:
     """A question as a text, with all that an answer needs, and its name in the last line."""
+    try:
+        needed = _needed(question, form_of(question))
+    except UNREADABLE:
+        needed = ""
     named = f"(Question {question.id} of process {question.process_id})"
-    return "\n\n".join([question.message, *_needed(question), named])
+    return "\n\n".join(filter(None, (question.message, needed, named)))
 
 
 def asked_in(messages: Sequence[Message]) -> Asked | None:
@@ -101,7 +105,13 @@ def read_answer(question: Question, text: str) -> Answer | Unclear:
     try:
         form = form_of(question)
         if form.kind in {"confirmation", "url"}:
-            return _yes_or_no(form, question, plain, said)
+            first = plain.split(maxsplit=1)[0].rstrip(",") if plain else ""
+            if first in _YES and not _HEDGES.intersection(_WORD.findall(plain.replace("\u2019", "'"))):
+                return Answer(form.read(True))
+            if first in _NO:
+                # A no to a question is an answer; whoever does not open an address declines.
+                return Answer(form.read(False)) if form.kind == "confirmation" else Answer(declined=_REASON + said)
+            return Unclear(f"That is neither a yes nor a no.\n\n{in_words(question)}")
         if plain in _DECLINED:
             return Answer(declined=_REASON + said)
         if holds_secret(form.schema):
@@ -113,61 +123,46 @@ def read_answer(question: Question, text: str) -> Answer | Unclear:
         return Unclear("This question cannot be answered in words: answer it where it can, or cancel the process.")
 
 
-def _yes_or_no(form: Form, question: Question, plain: str, said: str) -> Answer | Unclear:
-    first = plain.split(maxsplit=1)[0].rstrip(",") if plain else ""
-    if first in _YES and not _HEDGES.intersection(_WORD.findall(plain.replace("\u2019", "'"))):
-        return Answer(form.read(True))
-    if first in _NO:
-        # A no to a question is an answer; whoever does not open an address declines.
-        return Answer(form.read(False)) if form.kind == "confirmation" else Answer(declined=_REASON + said)
-    return Unclear(f"That is neither a yes nor a no.\n\n{in_words(question)}")
-
-
-def _needed(question: Question) -> Iterator[str]:
+def _needed(question: Question, form: Form) -> str:
     """What a person has to know besides the question."""
-    try:
-        form = form_of(question)
-    except UNREADABLE:
-        return
     if form.url is not None:
-        yield f"Open {form.url}" + ("" if form.calls_back else " and say when it is done.")
-    elif form.kind == "confirmation":
-        yield "Answer yes or no."
-    elif holds_secret(form.schema):
-        yield (
+        return f"Open {form.url}" + ("" if form.calls_back else " and say when it is done.")
+    if form.kind == "confirmation":
+        return "Answer yes or no."
+    if holds_secret(form.schema):
+        return (
             "The answer holds a secret, which must not stand in a conversation. Give it where it is kept secret, in"
             f" a terminal: goalport answer {question.process_id} --question {question.id}"
         )
-    elif form.options:
-        yield "\n".join(f"{number}. {each['label']}" for number, each in enumerate(form.options, 1))
-    elif (flat := FlatForm.of(form.schema, whole=True)) is None:
-        yield "Answer with a JSON object."
-    elif [each.name for each in flat.fields] != [_ONLY]:
-        lines: list[str] = []
-        for each in flat.fields:
-            what, notes = each.schema.get("description") or each.schema.get("title") or "", _notes(each)
-            lines.append("- " + each.name + (f": {what}" if what else "") + (f" ({notes})" if notes else ""))
-        yield "\n".join(["Answer with a line for each of these:", *lines])
-    elif told := _notes(flat.fields[0]):
-        yield f"({told})"
+    if form.options:
+        return "\n".join(f"{number}. {each['label']}" for number, each in enumerate(form.options, 1))
+    flat = FlatForm.of(form.schema, whole=True)
+    if flat is None:
+        return "Answer with a JSON object."
+    if [each.name for each in flat.fields] == [_ONLY]:
+        notes = _notes(flat.fields[0])
+        return f"({notes})" if notes else ""
+    lines = ["Answer with a line for each of these:"]
+    for each in flat.fields:
+        what, notes = each.schema.get("description") or each.schema.get("title") or "", _notes(each)
+        lines.append("- " + each.name + (f": {what}" if what else "") + (f" ({notes})" if notes else ""))
+    return "\n".join(lines)
 
 
 def _notes(field: FormField) -> str:
     """What a field can be, and what counts where it is left out."""
     plain = "yes or no" if field.schema.get("type") == "boolean" else ", ".join(each.title for each in field.choices)
-    return "; ".join(filter(None, (plain, *field.limits, "" if field.required else _left_out(field))))
-
-
-def _left_out(field: FormField) -> str:
+    titles = {each.text: each.title for each in field.choices}
     match field.default:
         case None | "" | []:
-            return "optional"
+            left_out = "optional"
         case bool(default):
-            return f"default: {'yes' if default else 'no'}"
+            left_out = f"default: {'yes' if default else 'no'}"
         case str(default):
-            return f"default: {next((each.title for each in field.choices if each.text == default), default)}"
+            left_out = f"default: {titles.get(default, default)}"
         case default:
-            return f"default: {in_json(default)}"
+            left_out = f"default: {in_json(default)}"
+    return "; ".join(filter(None, (plain, *field.limits, "" if field.required else left_out)))
 
 
 def _given(form: Form, said: str) -> object:
@@ -185,8 +180,13 @@ def _given(form: Form, said: str) -> object:
     flat = FlatForm.of(form.schema, whole=True)
     fields = {each.name: each for each in flat.fields} if flat else {}
     meant_by = {name.lower(): name for name in fields}  # whatever its capitals and spaces are
-    lines = [each for each in map(_line, said.splitlines()) if each]
-    named = {meant_by.get(field.lower().replace(" ", "_"), field): value for field, value in lines}
+    named = dict[str, str]()
+    for line in said.splitlines():  # such as `- field: value`
+        before, *after = _BETWEEN.split(line, maxsplit=1)
+        field, value = before.strip(), "".join(after).strip()
+        field = field[1:].lstrip() if field.startswith(("-", "*")) else field
+        if value and _FIELD.fullmatch(field):
+            named[meant_by.get(field.lower().replace(" ", "_"), field)] = value
     required = [each.name for each in fields.values() if each.required]
     wanted = required or list(fields)
     if not (named or required or said.lower().rstrip(".!") in _YES):
@@ -207,11 +207,3 @@ def _value(field: FormField, said: str) -> object:
     if kind == "array":
         return [texts.get(each.strip().lower(), each.strip()) for each in said.split(",")]
     return texts.get(said.lower(), said)
-
-
-def _line(line: str) -> tuple[str, str] | None:
-    """The field and the value in a line such as `- field: value`; None if it is no such line."""
-    before, *after = _BETWEEN.split(line, maxsplit=1)
-    field, value = before.strip(), "".join(after).strip()
-    field = field[1:].lstrip() if field.startswith(("-", "*")) else field
-    return (field, value) if value and _FIELD.fullmatch(field) else None

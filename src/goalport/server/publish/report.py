@@ -6,9 +6,8 @@ It is plain text, printed at start and by `goalport check`; `/health` has the nu
 calls no model and loads no provider's library.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, get_args, get_origin
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, get_args, get_origin
 
 from goalport.agents.blackboard import DEFAULT_BINDING
 from goalport.base.words import counted, first_line, listed, type_label, type_name
@@ -26,8 +25,18 @@ from goalport.tools.upstream.upstream_server import ServerState
 def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str]:
     """The indented lines about goals, resources and models, and about what is wrong."""
     for name, tool in publication.tools.items():
-        if isinstance(tool, GoalTool | ChatTool) and not is_tool(tool):
-            yield f"  {name}: {_what(tool)}"
+        if isinstance(tool, ChatTool):
+            what, scopes = f"talk to the chatbot {tool.chatbot}", {*tool.mark.scopes}
+        elif isinstance(tool, GoalTool) and not tool.is_tool:
+            starts = ", ".join(tool.tool.input_schema.get("properties", {})) or "nothing"
+            what = f"goal {' or '.join(tool.goals)} of {tool.agent.name}, from {starts}"
+            what += "; may ask a person or take long" if tool.policy.may_give_handle else ""
+            goals = [each for each in tool.agent.goals if each.name in tool.goals]
+            scopes = {scope for each in goals for scope in each.export.scopes or ()}
+        else:
+            continue
+        needed = f"; needs the scopes {' '.join(sorted(scopes))}" if scopes else ""
+        yield f"  {name}: {what}{needed}"
     for agent in (*platform.agents, *platform.agents.components):
         for action in agent.actions:
             if action.access:
@@ -106,18 +115,6 @@ _KINDS: Final[Mapping[type[PublishedTool], str]] = {
 }
 
 
-def _what(tool: GoalTool | ChatTool) -> str:
-    if isinstance(tool, ChatTool):
-        what, scopes = f"talk to the chatbot {tool.chatbot}", {*tool.mark.scopes}
-    else:
-        starts = ", ".join(tool.tool.input_schema.get("properties", {})) or "nothing"
-        what = f"goal {' or '.join(tool.goals)} of {tool.agent.name}, from {starts}"
-        what += "; may ask a person or take long" if tool.policy.may_give_handle else ""
-        goals = [each for each in tool.agent.goals if each.name in tool.goals]
-        scopes = {scope for each in goals for scope in each.export.scopes or ()}
-    return f"{what}; needs the scopes {' '.join(sorted(scopes))}" if scopes else what
-
-
 def models_in_words(platform: AgentPlatform) -> Iterator[str]:
     """A line about the default model if some action asks one; a model that is not ready comes with what to set."""
     declared = (*platform.agents, *platform.agents.components, *platform.agents.of_tools.values())
@@ -133,20 +130,18 @@ def models_in_words(platform: AgentPlatform) -> Iterator[str]:
     yield f"model {name}: not ready. {why} Until then, actions of {names} that ask it fail; all others are served."
 
 
-@dataclass(frozen=True, slots=True)
-class _GroupState:
+class _GroupState(NamedTuple):
     """The state of a tool group, as the report shows it."""
 
-    role: str
     status: str
-    tools: tuple[Tool, ...]
-    exports: bool
+    tools: Sequence[Tool] = ()
+    exports: bool = False
     why: str = ""
 
 
 def groups_of(platform: AgentPlatform) -> dict[str, Any]:
     """Each tool group by role: whether it can be used, and how many tools it has. The log has the reasons."""
-    return {each.role: {"status": each.status, "tools": len(each.tools)} for each in _states(platform)}
+    return {role: {"status": each.status, "tools": len(each.tools)} for role, each in _states(platform).items()}
 
 
 def servers_of(platform: AgentPlatform) -> dict[str, Any]:
@@ -166,11 +161,11 @@ def servers_of(platform: AgentPlatform) -> dict[str, Any]:
 
 def _groups_in_words(platform: AgentPlatform, *, fine: bool) -> Iterator[str]:
     """A line for each tool group, and for each upstream server, with which nothing is wrong, or something."""
-    for each in _states(platform):
+    for role, each in _states(platform).items():
         if (each.status in {"up", "disabled"}) is fine:
             exported = ", published" if each.exports else ""
             why = "" if fine else f". {first_line(each.why)}"
-            yield f"tool group {each.role}: {each.status}, {counted(len(each.tools), 'tool')}{exported}{why}"
+            yield f"tool group {role}: {each.status}, {counted(len(each.tools), 'tool')}{exported}{why}"
     for server in platform.upstream.reports():
         if (server.state in {ServerState.UP, ServerState.DISABLED}) is fine:
             connection = f", {server.protocol}, {counted(server.tools, 'tool')}" if server.protocol else ""
@@ -178,20 +173,20 @@ def _groups_in_words(platform: AgentPlatform, *, fine: bool) -> Iterator[str]:
             yield f"upstream server {server.name}: {server.state}{connection}{why}"
 
 
-def _states(platform: AgentPlatform) -> Iterator[_GroupState]:
+def _states(platform: AgentPlatform) -> dict[str, _GroupState]:
     """The state of each tool group that is deployed or configured, sorted by role; without built-in groups."""
     states: dict[str, _GroupState] = {}
     reports = {each.role: each for each in platform.upstream.groups.reports()}
     for group in platform.groups.groups:
         report = reports.get(group.role)
         if report is not None and report.group is group:
-            states[group.role] = _GroupState(group.role, report.status, group.tools, group.exports, report.why)
+            states[group.role] = _GroupState(report.status, group.tools, group.exports, report.why)
         elif not group.is_default:
-            states[group.role] = _GroupState(group.role, "up", group.tools, group.exports)
+            states[group.role] = _GroupState("up", group.tools, group.exports)
     for role, report in reports.items():
         if platform.groups.find(role) is None:
-            states[role] = _GroupState(role, report.status, (), exports=False, why=report.why)
-    return iter([states[role] for role in sorted(states)])
+            states[role] = _GroupState(report.status, why=report.why)
+    return dict(sorted(states.items()))
 
 
 def switched_off(upstream: UpstreamServers) -> Iterator[str]:

@@ -11,10 +11,8 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
-
-from mcp_types import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
 
 from goalport import tools
 from goalport.agents.domain import Agent, Goal
@@ -26,12 +24,15 @@ from goalport.knowledge.references import LlmReference, refreshed
 from goalport.runtime.chat import Conversation, ConversationMessage, Conversations
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import ActionInvocation, AgentProcess, Question
-from goalport.server.publish.exported_tools import Fault, read_or_fault
+from goalport.server.publish.exported_tools import read_or_note
 from goalport.server.publish.goal_tools import GoalTool
-from goalport.server.publish.handle import OpenQuestion
+from goalport.server.publish.handle import open_question
 from goalport.server.publish.output import Pages
 from goalport.tools import ListedResource, ReadResource, ResourcePage
 from goalport.tools.schemas import UNREADABLE
+
+if TYPE_CHECKING:
+    from mcp_types import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
 
 _GOALS: Final = "goalport://goals"
 _AGENT: Final = "goalport://agents/"
@@ -75,15 +76,19 @@ def agent_uri(name: str) -> str:
     return f"{_AGENT}{quote(name, safe='')}"
 
 
-def own_resources(platform: AgentPlatform) -> Iterator[Resource]:
+def own_resources(platform: AgentPlatform) -> "Iterator[Resource]":
     """The resources that are listed: the goals, and each agent."""
+    from mcp_types import Resource
+
     yield Resource(uri=_GOALS, name="goals", title="Goals", description="Every goal and its tools", mime_type=_JSON)
     for agent in platform.agents:
         yield Resource(uri=agent_uri(agent.name), name=agent.name, description=agent.description, mime_type=_JSON)
 
 
-def own_templates() -> Iterator[ResourceTemplate]:
+def own_templates() -> "Iterator[ResourceTemplate]":
     """The URI templates of the resources that are not listed, as there are too many."""
+    from mcp_types import ResourceTemplate
+
     for path, name, description, media in (
         ("agents/{name}", "agent", "An agent: its actions, goals and conditions", _JSON),
         ("processes/{id}", "process", "A process that you started: status, plan, history and a picture", _JSON),
@@ -211,7 +216,7 @@ def _short(action: str) -> str:
 def question_view(question: Question) -> dict[str, Any]:
     """An open question; without a schema if its answer cannot be read from JSON."""
     try:
-        view = OpenQuestion.of(question).structured
+        view = open_question(question)
     except UNREADABLE:
         view = {"id": question.id, "message": question.message}
     return {**view, "askedAt": question.asked_at.isoformat()}
@@ -338,19 +343,19 @@ def exports_of(references: Iterable[LlmReference], problems: list[str]) -> list[
     noted: dict[str, LlmReference] = {}
     prefixes: dict[str, str] = {}
     for each in references:
-        prefix = tools.reference_prefix(each.name)
-        match read_or_fault(partial(tools.McpToolExport.from_llm_reference, each)):
-            case Fault(reason):
-                problems.append(f"The reference {each.name} is not published: {reason}")
-            case export if export.tools() and prefixes.setdefault(prefix, each.name) != each.name:
-                problems.append(
-                    f"The reference {each.name} is not published: the names of its tools would begin with {prefix}, as "
-                    f"those of {prefixes[prefix]} do. Give one of them another name."
-                )
-            case export:
-                exports.append(export)
-                if not export.resources:
-                    noted[each.name] = each
+        prefix, told = tools.reference_prefix(each.name), f"The reference {each.name} is not published: "
+        export = read_or_note(partial(tools.McpToolExport.from_llm_reference, each), problems, told)
+        if export is None:
+            continue
+        if export.tools() and prefixes.setdefault(prefix, each.name) != each.name:
+            problems.append(
+                f"{told}the names of its tools would begin with {prefix}, as those of {prefixes[prefix]} do. Give one"
+                " of them another name."
+            )
+            continue
+        exports.append(export)
+        if not export.resources:
+            noted[each.name] = each
     return [*exports, tools.McpToolExport((), resources=(PublishedNotes(noted),))] if noted else exports
 
 
@@ -404,8 +409,10 @@ def providers(exports: Iterable[tools.McpToolExport], problems: list[str]) -> di
     return dict(sorted(found.items()))
 
 
-def templates_of(provider: tools.ResourceProvider) -> list[ResourceTemplate]:
+def templates_of(provider: tools.ResourceProvider) -> "list[ResourceTemplate]":
     """The templates as clients list them."""
+    from mcp_types import ResourceTemplate
+
     return [
         ResourceTemplate(
             uri_template=each.uri,
@@ -417,8 +424,10 @@ def templates_of(provider: tools.ResourceProvider) -> list[ResourceTemplate]:
     ]
 
 
-def listed(resource: tools.ListedResource) -> Resource:
+def listed(resource: tools.ListedResource) -> "Resource":
     """A resource as clients list it."""
+    from mcp_types import Resource
+
     return Resource(
         uri=resource.uri,
         name=resource.name,
@@ -429,8 +438,10 @@ def listed(resource: tools.ListedResource) -> Resource:
     )
 
 
-def contents_of(uri: str, read: tools.ReadResource) -> TextResourceContents | BlobResourceContents:
+def contents_of(uri: str, read: tools.ReadResource) -> "TextResourceContents | BlobResourceContents":
     """What was read as a client gets it."""
+    from mcp_types import BlobResourceContents, TextResourceContents
+
     meta, media, content = dict(read.meta) or None, read.media_type, read.content
     if isinstance(content, bytes):
         return BlobResourceContents(uri=uri, mime_type=media, blob=b64encode(content).decode(), _meta=meta)

@@ -202,7 +202,7 @@ class A2aDoor:
         self._door.require(self._door.access.base)
         offers = self._offers(outer)
         async with AsyncExitStack() as place:
-            work = request.scope[WORK] = Work(outer, offers, call_of(outer), current_caller(), place)
+            work = request.scope[WORK] = Work(self._door, outer, offers, call_of(outer), current_caller(), place)
             response = await dispatch(request)
             if work.failure is not None:
                 raise work.failure

@@ -37,8 +37,9 @@ from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned
 from goalport.models.llm import UserMessage
 from goalport.runtime.chat import A2aMessage, AgentProcessChatbot, Turn
+from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.platform.runs import IdempotentCall, Watch, end_for_caller, process_of
-from goalport.runtime.process import AgentProcess, Follower, Heartbeat, ProcessStatus, Question, Rested, Waiting
+from goalport.runtime.process import Follower, Heartbeat, ProcessStatus, Question, Rested, Waiting
 from goalport.server.doors.a2a.messages import Said
 from goalport.server.doors.a2a.notifications import Config, Notice, Notifications, check_number
 from goalport.server.doors.a2a.skills import Offers
@@ -58,7 +59,7 @@ from goalport.server.publish.publisher import (
     session_of_process,
     start_goal,
 )
-from goalport.server.web.endpoint import HttpDoor, OpenStreams, Problem, admitted, client_left
+from goalport.server.web.endpoint import HttpDoor, OpenStreams, Problem, admitted, while_client_stays
 
 WORK: Final = "goalport.a2a"
 """Where the scope of a request has its work."""
@@ -81,10 +82,18 @@ _STATUSES: Final = {
 }
 
 
+class Begun(NamedTuple):
+    """What a message has begun or gone on with."""
+
+    task: Task
+    turn: Turn | None = None
+
+
 @dataclass(slots=True)
 class Work:
-    """A request while it is done."""
+    """A request while it is done: it does what a message asks for, and finds the tasks that requests are about."""
 
+    door: HttpDoor
     request: Request
     offers: Offers
     """What the address offers to which it came."""
@@ -95,123 +104,152 @@ class Work:
     failure: Exception | None = None
     """What prevented an answer, where the protocol has no error for it."""
 
-
-class Begun(NamedTuple):
-    """What a message has begun or gone on with."""
-
-    task: Task
-    turn: Turn | None = None
-
-
-class _Messages:
-    """Does what messages ask for, and finds the tasks that they are about."""
-
-    def __init__(self, door: HttpDoor) -> None:
-        self._door, self._publisher, self._limits = door, door.publisher, door.publisher.limits
-        self._platform = door.publisher.platform
-
-    async def received(self, work: Work, params: a2a.SendMessageRequest, follower: Follower | None) -> Begun:
-        said, task_id = Said.of(params.message), params.message.task_id
-        view = await self.known(work, task_id) if task_id else None
-        offered = None if view else work.offers.chosen(said)
-        await work.place.enter_async_context(admitted(self._limits, work.request, begins=view is None))
+    async def received(self, params: a2a.SendMessageRequest, follower: Follower | None) -> Begun:
+        """What a message begins or goes on with."""
+        said, task_id, limits = Said.of(params.message), params.message.task_id, self.door.publisher.limits
+        view = await self.known(task_id) if task_id else None
+        offered = None if view else self.offers.chosen(said)
+        await self.place.enter_async_context(admitted(limits, self.request, begins=view is None))
         if view is not None:
-            return await self._answered(work, view, said, follower)
+            return await self._answered(view, said, follower)
         if isinstance(offered, GoalTool):
-            return Begun(Task(await self._started(work, offered, said, follower)))
+            return await self._started(offered, said, follower)
         assert offered is not None
-        return await self._spoken(work, offered, said)
+        return await self._spoken(offered, said)
 
-    async def _started(self, work: Work, tool: GoalTool, said: Said, follower: Follower | None) -> AgentProcess:
-        rules, message = self._publisher.publication.scopes.rules, said.message
-        self._door.require(rules.of_goals(each for each in tool.agent.goals if each.name in tool.goals))
+    async def _started(self, tool: GoalTool, said: Said, follower: Follower | None) -> Begun:
+        publisher, message, arguments = self.door.publisher, said.message, tool.arguments
+        rules = publisher.publication.scopes.rules
+        self.door.require(rules.of_goals(each for each in tool.agent.goals if each.name in tool.goals))
         given = said.input_of(tool)
-        work.call.name, work.call.arguments = tool.tool.name, tuple(given)
-        begun = said.kept(message.context_id or uuid4().hex, tool.arguments.schema), *tool.arguments.begin(given)
+        self.call.name, self.call.arguments = tool.tool.name, tuple(given)
+        begun = said.kept(message.context_id or uuid4().hex, arguments.schema), *arguments.begin(given)
         key = _digest([message.message_id, message.context_id, given])
         for number in count():
-            once = IdempotentCall.of(work.caller, tool.tool.name, f"a2a {key} {number}", given)
-            process = await start_goal(self._publisher, tool, begun, work.caller, once=once, listener=follower)
+            once = IdempotentCall.of(self.caller, tool.tool.name, f"a2a {key} {number}", given)
+            process = await start_goal(publisher, tool, begun, self.caller, once=once, listener=follower)
             if any(each.status != "open" for each in process.questions):
                 continue  # another message has gone on with it: this is no repetition
-            work.call.process = process
+            self.call.process = process
             if follower is not None and process.blackboard.last(A2aMessage) is not begun[0]:
                 process.subscribe(follower)
-            return process
+            return Begun(Task(process))
         raise AssertionError
 
-    async def _spoken(self, work: Work, chatbot: AgentProcessChatbot, said: Said) -> Begun:
+    async def _spoken(self, chatbot: AgentProcessChatbot, said: Said) -> Begun:
         """Say something to a chatbot in the conversation of a context."""
-        work.call.name = chatbot.name
+        self.call.name, limits = chatbot.name, self.door.publisher.limits
         is_empty, thread = not said.text.strip() and not said.images, said.message.context_id or uuid4().hex
-        session = await (chatbot.find_thread if is_empty else chatbot.open_thread)(thread, work.caller)
+        session = await (chatbot.find_thread if is_empty else chatbot.open_thread)(thread, self.caller)
         if session is not None and session.questions and session.last_seen is not None:
             last = [each.id for each in session.conversation.entries if each.role == "user"][-1]
-            return await self._answered(work, await self.view(work.caller, Task(session.last_seen, last)), said, None)
+            return await self._answered(await self.view(Task(session.last_seen, last)), said, None)
         if session is None or is_empty:
             raise BadInput(f"{chatbot.name} takes text and images, and the message has neither.")
         key = _digest([said.message.message_id, session.conversation.id])
-        once = IdempotentCall.of(work.caller, chatbot.name, f"a2a {key}", said.content["parts"])
-        async with said_once(self._platform.store, once) as repeated:
+        once = IdempotentCall.of(self.caller, chatbot.name, f"a2a {key}", said.content["parts"])
+        async with said_once(self.door.publisher.platform.store, once) as repeated:
             if repeated.earlier:
-                return Begun((await self.known(work, repeated.earlier)).task, await session.follow())
+                return Begun((await self.known(repeated.earlier)).task, await session.follow())
             spoken, turn = UserMessage(said.text, said.images), None
             with anyio.CancelScope(shield=True):
-                turn = await counted_turn(self._limits, work.call, partial(session.begin_turn, spoken))
+                turn = await counted_turn(limits, self.call, partial(session.begin_turn, spoken))
             assert turn is not None
             found = next(each.id for each in session.conversation.entries if each.message is spoken)
             repeated.begun = Task(turn.process, found)
             return Begun(repeated.begun, turn)
 
-    async def _answered(self, work: Work, view: TaskView, said: Said, follower: Follower | None) -> Begun:
+    async def _answered(self, view: TaskView, said: Said, follower: Follower | None) -> Begun:
         """Answer a question of a task; the same message again changes nothing."""
-        task, session, message = view.task, view.session, said.message
-        self._door.require(self._door.access.of_process(view.process))
+        task, session, message, publisher = view.task, view.session, said.message, self.door.publisher
+        self.door.require(self.door.access.of_process(task.process))
         if message.context_id and message.context_id != view.context_id:
             raise BadInput(f"contextId: task {task.id} is in another context, {view.context_id!r}")
         key = f"a2a answer {_digest([message.message_id, task.id, said.content['parts']])}"
-        once = IdempotentCall.of(work.caller, view.process.agent.name, key, said.content["parts"])
-        async with said_once(self._platform.store, once) as repeated:
+        once = IdempotentCall.of(self.caller, task.process.agent.name, key, said.content["parts"])
+        async with said_once(publisher.platform.store, once) as repeated:
             if repeated.earlier:
                 return Begun(task, None if session is None else await session.follow())
             question = _asked(view, said.metadata.get("questionId"))
             answer, turn = said.answer_to(question), None
-            if follower is not None:
-                view.process.subscribe(follower)
             response, declined = answer.response, answer.declined
+            if follower is not None:
+                task.process.subscribe(follower)
             if session is None:
-                await answer_question(self._publisher, work.caller, question, response, declined=declined)
+                await answer_question(publisher, self.caller, question, response, declined=declined)
             else:
-                turn = await answer_in_session(
-                    self._publisher, work.caller, session, question, response, declined=declined
-                )
+                turn = await answer_in_session(publisher, self.caller, session, question, response, declined=declined)
             repeated.begun = task
         return Begun(task, turn)
 
-    async def known(self, work: Work, task_id: str) -> TaskView:
+    async def known(self, task_id: str) -> TaskView:
         """The task of an id. Raises `TaskNotFoundError` if there is none, or if it is another caller's."""
         process_id, _, message_id = task_id.partition(":")
-        process = await process_of(self._platform, process_id, work.caller)
+        process = await process_of(self.door.publisher.platform, process_id, self.caller)
         if process is None or process.options.turns != bool(message_id):
             raise a2a_errors.TaskNotFoundError(f"There is no task {task_id[:100]!r}, or it is not yours.")
-        work.call.process = process
-        return await self.view(work.caller, Task(process, message_id))
+        self.call.process = process
+        return await self.view(Task(process, message_id))
 
-    async def own(self, work: Work, task_id: str) -> Task:
+    async def own(self, task_id: str) -> Task:
         """A task of the caller; those who may look at the tasks of others have no part in who is told of them."""
-        task = (await self.known(work, task_id)).task
-        if not work.caller.same_as(task.process.caller):
+        task = (await self.known(task_id)).task
+        if not self.caller.same_as(task.process.caller):
             raise a2a_errors.TaskNotFoundError(f"Task {task_id[:100]!r} is not yours.")
         return task
 
-    async def view(self, caller: Caller, task: Task) -> TaskView:
+    async def view(self, task: Task) -> TaskView:
         """A task as it is now. Raises `TaskNotFoundError` for a turn that there was not."""
-        if not task.message_id:
-            return TaskView(task)
-        session = await session_of_process(self._platform, task.process, caller)
-        if session is None or all(each.id != task.message_id for each in session.conversation.entries):
-            raise a2a_errors.TaskNotFoundError(f"There is no task {task.id[:100]!r}, or its conversation is gone.")
-        return TaskView(task, session, await end_of_turn(session, task))
+        return await _view(self.door.publisher.platform, self.caller, task)
+
+    async def listed(self, process_id: str) -> TaskView | None:
+        """A process in a list; of a conversation its last turn. None: it is gone, or cannot be read any more."""
+        platform = self.door.publisher.platform
+        try:
+            process = await process_of(platform, process_id, self.caller)
+            if process is None or not process.options.turns:
+                return process and TaskView(Task(process))
+            session = await session_of_process(platform, process, self.caller)
+            said = [each.id for each in session.conversation.entries if each.role == "user"] if session else []
+            return await self.view(Task(process, said[-1])) if said else None
+        except errors.Unreadable:
+            return None
+
+    async def updates(self, begun: Begun, follower: Follower) -> AsyncGenerator[Update]:
+        """What happens in a task until it ends or waits. A client that leaves can come back; the task goes on."""
+        view, turn = await self.view(begun.task), begun.turn
+        try:
+            events = follower.follow(begun.task.process) if turn is None else turn.events()
+            async with aclosing(events):
+                async for event in events:
+                    if not isinstance(event, Heartbeat | Rested) and (update := view.update(event)) is not None:
+                        yield update
+        finally:
+            if turn is not None and not turn.over:
+                platform = self.door.publisher.platform
+                reader_left(turn, AgentProcessChatbot(platform, turn.process.agent.name).mark)
+        if turn is not None:
+            note_turn(self.call, await turn.result())
+        for each in (await self.view(begun.task)).results():
+            yield each
+
+    async def settled(self, begun: Begun) -> None:
+        """Wait until a task ends or waits. If the client leaves before, a goal is ended as over other doors."""
+        process, runs = begun.task.process, self.door.publisher.runs
+        if begun.turn is not None:
+            note_turn(self.call, await begun.turn.result())
+        elif not begun.task.message_id:
+            with Watch(runs.of(process, detached=CallPolicy.of_process(process).detached)):
+                await while_client_stays(self.request, process.wait())
+
+
+async def _view(platform: AgentPlatform, caller: Caller, task: Task) -> TaskView:
+    if not task.message_id:
+        return TaskView(task)
+    session = await session_of_process(platform, task.process, caller)
+    if session is None or all(each.id != task.message_id for each in session.conversation.entries):
+        raise a2a_errors.TaskNotFoundError(f"There is no task {task.id[:100]!r}, or its conversation is gone.")
+    return TaskView(task, session, await end_of_turn(session, task))
 
 
 class A2aHandler(RequestHandler, ServerCallContextBuilder):
@@ -228,7 +266,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
         card_of: Callable[[Request, Offers], a2a.AgentCard],
     ) -> None:
         self._door, self._streams, self._notifications, self._card_of = door, streams, notifications, card_of
-        self._publisher, self._platform, self._messages = door.publisher, door.publisher.platform, _Messages(door)
+        self._publisher, self._platform = door.publisher, door.publisher.platform
 
     def build(self, request: Request) -> ServerCallContext:
         """The context for the SDK."""
@@ -239,8 +277,8 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
             history = _history_of(params.configuration)
             begun = await self._begun(work, params)
             if not params.configuration.return_immediately:
-                await self._settled(work, begun)
-            return (await self._messages.view(work.caller, begun.task)).whole(history)
+                await work.settled(begun)
+            return (await work.view(begun.task)).whole(history)
 
     async def on_message_send_stream(
         self, params: a2a.SendMessageRequest, context: ServerCallContext
@@ -249,12 +287,12 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
             work.place.enter_context(self._streams.one_of(work.caller))
             history, follower = _history_of(params.configuration), Follower()
             begun = await self._begun(work, params, follower)
-            task = (await self._messages.view(work.caller, begun.task)).whole(history, with_artifacts=False)
+            task = (await work.view(begun.task)).whole(history, with_artifacts=False)
             if begun.turn is None and not task.history[1:]:
                 moment = timestamp(begun.task.process.created_at)
                 task.status.CopyFrom(a2a.TaskStatus(state=a2a.TaskState.TASK_STATE_SUBMITTED, timestamp=moment))
             yield task
-            async with aclosing(self._updates(work, begun, follower)) as updates:
+            async with aclosing(work.updates(begun, follower)) as updates:
                 async for each in updates:
                     yield each
 
@@ -264,7 +302,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
         """A task as it is now, and then what happens until it ends, whatever it asks meanwhile."""
         with self._answering(context, params) as work:
             work.place.enter_context(self._streams.one_of(work.caller))
-            view, follower = await self._messages.known(work, params.id), Follower()
+            view, follower = await work.known(params.id), Follower()
             process, now = view.process, view.whole()
             if has_ended(now.status):
                 raise a2a_errors.UnsupportedOperationError(f"Task {now.id} has ended, so nothing more happens in it.")
@@ -275,35 +313,18 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
                     while isinstance(process.outcome, Waiting) and not process.changing:
                         await process.changed()
                     turn = None if view.session is None else await view.session.follow()
-                    async with aclosing(self._updates(work, Begun(view.task, turn), follower)) as updates:
+                    async with aclosing(work.updates(Begun(view.task, turn), follower)) as updates:
                         async for each in updates:
                             yield each
-                    view, follower = await self._messages.view(work.caller, view.task), Follower()
+                    view, follower = await work.view(view.task), Follower()
                     unsubscribe()
                     unsubscribe = process.subscribe(follower)
             finally:
                 unsubscribe()
 
-    async def _updates(self, work: Work, begun: Begun, follower: Follower) -> AsyncGenerator[Update]:
-        """What happens in a task until it ends or waits. A client that leaves can come back; the task goes on."""
-        view, turn = await self._messages.view(work.caller, begun.task), begun.turn
-        try:
-            events = follower.follow(begun.task.process) if turn is None else turn.events()
-            async with aclosing(events):
-                async for event in events:
-                    if not isinstance(event, Heartbeat | Rested) and (update := view.update(event)) is not None:
-                        yield update
-        finally:
-            if turn is not None and not turn.over:
-                reader_left(turn, AgentProcessChatbot(self._platform, turn.process.agent.name).mark)
-        if turn is not None:
-            note_turn(work.call, await turn.result())
-        for each in (await self._messages.view(work.caller, begun.task)).results():
-            yield each
-
     async def on_get_task(self, params: a2a.GetTaskRequest, context: ServerCallContext) -> a2a.Task | None:
         with self._answering(context, params) as work:
-            return (await self._messages.known(work, params.id)).whole(_history_of(params))
+            return (await work.known(params.id)).whole(_history_of(params))
 
     async def on_list_tasks(self, params: a2a.ListTasksRequest, context: ServerCallContext) -> a2a.ListTasksResponse:
         """The tasks of the caller, those that changed last first, a page at a time.
@@ -329,7 +350,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
             begin = end = ids.index(token) + 1 if token else 0
             tasks = list[a2a.Task]()
             for each in ids[begin : begin + _MOST_READ]:
-                end, view = end + 1, await self._listed(work, each)
+                end, view = end + 1, await work.listed(each)
                 if view is None or (params.context_id and params.context_id != view.context_id):
                     continue
                 if params.status in {a2a.TaskState.TASK_STATE_UNSPECIFIED, view.status.state}:
@@ -344,21 +365,9 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
                 total_size=len(ids) if more or begin or counted else len(tasks),
             )
 
-    async def _listed(self, work: Work, process_id: str) -> TaskView | None:
-        """A process in a list; of a conversation its last turn. None: it is gone, or cannot be read any more."""
-        try:
-            process = await process_of(self._platform, process_id, work.caller)
-            if process is None or not process.options.turns:
-                return process and TaskView(Task(process))
-            session = await session_of_process(self._platform, process, work.caller)
-            said = [each.id for each in session.conversation.entries if each.role == "user"] if session else []
-            return await self._messages.view(work.caller, Task(process, said[-1])) if said else None
-        except errors.Unreadable:
-            return None
-
     async def on_cancel_task(self, params: a2a.CancelTaskRequest, context: ServerCallContext) -> a2a.Task | None:
         with self._answering(context, params) as work:
-            view = await self._messages.known(work, params.id)
+            view = await work.known(params.id)
             task, status = view.task, view.status
             self._door.require(self._door.access.of_process(task.process))
             if has_ended(status):
@@ -368,7 +377,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
             self._publisher.audit_trail.ended(work.caller, task.process.id)
             with anyio.move_on_after(_END_SECONDS):
                 await task.process.rest()
-            return (await self._messages.view(work.caller, task)).whole()
+            return (await work.view(task)).whole()
 
     async def on_get_extended_agent_card(
         self, params: a2a.GetExtendedAgentCardRequest, context: ServerCallContext
@@ -383,7 +392,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
         self, params: a2a.TaskPushNotificationConfig, context: ServerCallContext
     ) -> a2a.TaskPushNotificationConfig:
         with self._answering(context, params) as work:
-            task, config = await self._messages.own(work, params.task_id), _config_of(params, work)
+            task, config = await work.own(params.task_id), _config_of(params, work)
             self._door.require(self._door.access.of_process(task.process))
             await self._notifications.check(config)
             return _written(await self._notifications.keep(task, config))
@@ -393,7 +402,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
     ) -> a2a.TaskPushNotificationConfig:
         params.id = params.id or params.task_id  # version 0.3 may name none
         with self._answering(context, params) as work:
-            known = await self._notifications.of(await self._messages.own(work, params.task_id))
+            known = await self._notifications.of(await work.own(params.task_id))
             if params.id not in known:
                 told = f"Task {params.task_id[:100]!r} has no push notification configuration {params.id[:100]!r}."
                 raise a2a_errors.TaskNotFoundError(told)
@@ -403,26 +412,26 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
         self, params: a2a.ListTaskPushNotificationConfigsRequest, context: ServerCallContext
     ) -> a2a.ListTaskPushNotificationConfigsResponse:
         with self._answering(context, params) as work:
-            known = await self._notifications.of(await self._messages.own(work, params.task_id))
+            known = await self._notifications.of(await work.own(params.task_id))
             return a2a.ListTaskPushNotificationConfigsResponse(configs=map(_written, known.values()))
 
     async def on_delete_task_push_notification_config(
         self, params: a2a.DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> None:
         with self._answering(context, params) as work:
-            await self._notifications.delete(await self._messages.own(work, params.task_id), params.id)
+            await self._notifications.delete(await work.own(params.task_id), params.id)
 
     async def _begun(self, work: Work, params: a2a.SendMessageRequest, follower: Follower | None = None) -> Begun:
         """What a message begins or goes on with; whoever it names is told of it from now on."""
         configuration = params.configuration
         if not configuration.HasField("task_push_notification_config"):
-            return await self._messages.received(work, params, follower)
+            return await work.received(params, follower)
         config, task_id = _config_of(configuration.task_push_notification_config, work), params.message.task_id
         await self._notifications.check(config)
         if task_id:
-            known = await self._notifications.of(await self._messages.own(work, task_id))
+            known = await self._notifications.of(await work.own(task_id))
             check_number({*known, config.get("id") or task_id})
-        begun = await self._messages.received(work, params, follower)
+        begun = await work.received(params, follower)
         await self._notifications.keep(begun.task, config)
         return begun
 
@@ -431,7 +440,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
         process_id, _, message_id = task_id.partition(":")
         try:
             process = await self._platform.process(process_id)
-            view = await self._messages.view(process.caller, Task(process, message_id))
+            view = await _view(self._platform, process.caller, Task(process, message_id))
         except (errors.UnknownName, a2a_errors.TaskNotFoundError):
             return None
         task = view.whole(0)
@@ -440,25 +449,6 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
             "0.3": hide_known(to_compat_task(task).model_dump_json(by_alias=True, exclude_none=True)).encode(),
         }
         return Notice(f"{task.status.state} {task.status.message.message_id}", has_ended(task.status), bodies)
-
-    async def _settled(self, work: Work, begun: Begun) -> None:
-        """Wait until a task ends or waits. If the client leaves before, a goal is ended as over other doors."""
-        if begun.turn is not None:
-            note_turn(work.call, await begun.turn.result())
-            return
-        if begun.task.message_id:
-            return
-        process = begun.task.process
-        with Watch(self._publisher.runs.of(process, detached=CallPolicy.of_process(process).detached)) as watch:
-
-            async def leave() -> None:
-                await client_left(work.request)
-                watch.leave()
-
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(leave)
-                await process.wait()
-                tasks.cancel_scope.cancel()
 
     @contextmanager
     def _answering(self, context: ServerCallContext, params: Protobuf) -> Generator[Work]:

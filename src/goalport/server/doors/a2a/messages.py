@@ -1,6 +1,6 @@
 """What a message of another agent says: texts, data and images, the goal or the chatbot that it is for, its answer.
 
-Nothing is started here. Above: `received`.
+Nothing is started here. Above: `handler`.
 """
 
 import json
@@ -8,7 +8,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 from a2a.types import Message, Part, Role
 from a2a.utils.errors import ContentTypeNotSupportedError
@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from goalport.base.errors import BadInput
 from goalport.models.llm import Image
-from goalport.runtime.chat import A2aMessage, AgentProcessChatbot
+from goalport.runtime.chat import A2aMessage
 from goalport.runtime.process import Question
 from goalport.server.publish.forms import form_of
 from goalport.server.publish.goal_tools import GoalTool
@@ -29,7 +29,7 @@ SKILL: Final = "skill"
 TEXT: Final = "text/plain"
 JSON: Final = "application/json"
 _LONGEST_ID: Final = 256
-Offered: TypeAlias = GoalTool | AgentProcessChatbot
+_NO_REASON: Final = "The person said no."
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +109,17 @@ class Said:
     def answer_to(self, question: Question) -> Answer:
         """The answer that it is: a no with its reason, data by the form, or words. Raises `BadInput`."""
         if declined := self.metadata.get("declined"):
-            return Answer(declined=str(declined)[:2_000])
+            return Answer(declined=declined[:2_000] if isinstance(declined, str) else self.text or _NO_REASON)
         try:
-            answer: Answer | Unclear
             if self.data is None:
                 answer = read_answer(question, self.text)
+                if isinstance(answer, Unclear):
+                    raise BadInput(answer.words)
             else:
                 form, data = form_of(question), cast("object", self.data)
                 members = [*cast("Mapping[str, Any]", data).values()] if isinstance(data, Mapping) else []
                 bare = form.schema.get("type") == "boolean" and len(members) == 1
                 answer = Answer(form.read(members[0] if bare else data))
-            if isinstance(answer, Unclear):
-                raise BadInput(answer.words)
             if not answer.declined:
                 question.validated(answer.response)
         except UNREADABLE:

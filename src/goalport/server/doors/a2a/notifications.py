@@ -6,6 +6,7 @@ not written down, another one sends. So each state that lasts is told at least o
 Above: the door.
 """
 
+import asyncio
 import json
 import logging
 import math
@@ -31,7 +32,7 @@ _PAUSE: Final = 1.0
 """Seconds between two looks at the tasks that have configurations."""
 _SCAN: Final = 30.0
 """Seconds between two looks for those that other replicas have got, and for processes that are gone."""
-_LEASE: Final = 30.0
+_LEASE: Final = 15.0
 """Seconds within which all that a document wants is sent, or another replica begins."""
 _POST: Final = WebLimits(seconds=10.0)
 _LONGEST_PAUSE: Final = 600.0
@@ -277,14 +278,8 @@ class Notifications:
         watch.at = 0  # look again at once, or when another replica has told
         if not await self._store.save_context(key, {**kept, "lease": now + _LEASE}, instead_of=kept):
             return
-        results: dict[str, Mapping[str, Any]] = {}
-
-        async def send(name: str) -> None:
-            results[name] = await self._sent(key, ready[name], notice)
-
-        async with anyio.create_task_group() as tasks:
-            for name in ready:
-                tasks.start_soon(send, name)
+        sent = await asyncio.gather(*(self._sent(key, each, notice) for each in ready.values()))
+        results = dict(zip(ready, sent, strict=True))
 
         def settled(document: _Document | None) -> _Document | None:
             configs = dict(document["configs"]) if document else {}

@@ -64,12 +64,19 @@ class Offers:
             return next(iter(self.skills.values()))
         ask = f"Name one in the metadata of the message, as {SKILL}: {listed(self.skills) or 'there is none here'}."
         if isinstance(said.data, Mapping):
-            fitting = [each for each in self.skills.values() if isinstance(each, GoalTool) and _fits(each, said)]
+            fitting = list[GoalTool]()
+            for each in self.skills.values():
+                with suppress(BadInput):
+                    if isinstance(each, GoalTool):
+                        each.arguments.read(said.input_of(each))
+                        fitting.append(each)
             if len(fitting) != 1:
                 raise BadInput(f"The data {'fits several skills' if fitting else 'fits no skill'}. {ask}")
             return fitting[0]
         texts = [each for each in self.skills.values() if _takes_text(each)]
-        by_sentence = [each for each in texts if _starts_from_text(each)] or texts
+        # Those for whatever a person says come before a sentence as the field of another type.
+        of_users = [each for each in texts if not isinstance(each, GoalTool) or each.arguments.kinds == (UserInput,)]
+        by_sentence = of_users or texts
         if self.agent and len(by_sentence) == 1:
             return by_sentence[0]
         front = self._platform.agents.front
@@ -88,18 +95,6 @@ def _agent_of(offered: Offered) -> str:
 def _takes_text(offered: Offered) -> bool:
     """Whether a sentence is enough for it."""
     return not isinstance(offered, GoalTool) or offered.text_field is not None
-
-
-def _starts_from_text(offered: Offered) -> bool:
-    """Whether it is for whatever a person says, and not for a sentence as the field of another type."""
-    return not isinstance(offered, GoalTool) or offered.arguments.kinds == (UserInput,)
-
-
-def _fits(tool: GoalTool, said: Said) -> bool:
-    with suppress(BadInput):
-        tool.arguments.read(said.input_of(tool))
-        return True
-    return False
 
 
 def card_of(offers: Offers, settings: Settings, url: str, key: SigningKey | None, key_url: str) -> a2a.AgentCard:

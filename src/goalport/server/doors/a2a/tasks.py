@@ -25,12 +25,11 @@ from goalport.runtime.chat import A2aMessage, ChatSession
 from goalport.runtime.process import AgentProcess, Completed, Failed, Killed, Outcome, Question, Waiting
 from goalport.server.doors.a2a.messages import JSON, parts_of
 from goalport.server.publish.answers import reason_of, written_by
-from goalport.server.publish.forms import form_of
 from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.publisher import Task, TurnEnd
 from goalport.server.publish.questions_in_words import in_words
 from goalport.server.publish.resources import cost_of, question_view
-from goalport.tools.schemas import UNREADABLE, may_hold_secret
+from goalport.tools.schemas import may_hold_secret
 
 CANCELLED: Final = "Its caller cancelled it."
 MOST_HISTORY: Final = 100
@@ -96,13 +95,10 @@ class TaskView:
         return task
 
     @property
-    def _outcome(self) -> Outcome | None:
-        return None if self.process.withheld else self.process.outcome
-
-    @property
     def status(self) -> a2a.TaskStatus:
         """The state, with the sentence that says why, and what is asked."""
-        process, outcome = self.process, self._outcome
+        process = self.process
+        outcome = None if process.withheld else process.outcome
         message: a2a.Message | None = None
         if self.end is not None:
             stopped = self.end.failure == CANCELLED or isinstance(outcome, Killed)
@@ -110,7 +106,7 @@ class TaskView:
             state = "COMPLETED" if not self.end.failure else "CANCELED" if stopped else "FAILED"
         elif isinstance(outcome, Waiting) and (questions := process.open_questions):
             why, message = "", self._asks(questions)
-            state = "AUTH_REQUIRED" if all(map(_is_visit, questions)) else "INPUT_REQUIRED"
+            state = "AUTH_REQUIRED" if all("url" in question_view(each) for each in questions) else "INPUT_REQUIRED"
         elif outcome is None or isinstance(outcome, Waiting) or self.session is not None:
             done = len(process.history)
             state, why = "WORKING", f"{done} of {done + len(process.plan)} actions are done."
@@ -146,11 +142,11 @@ class TaskView:
         """The result of a goal, or the replies of a turn."""
         if self.session is not None:
             return [self._reply(each.id, each.text) for each in (() if self.end is None else self.end.said)]
-        outcome, name = self._outcome, CallPolicy.of_process(self.process).name
-        parts, why = ((), "") if outcome is None else self._result(outcome)
-        if why or not isinstance(outcome, Completed):
+        outcome, name = self.process.outcome, CallPolicy.of_process(self.process).name
+        if self.process.withheld or not isinstance(outcome, Completed):
             return ()
-        return [a2a.Artifact(artifact_id=f"{self.process.id}-result", name=name, parts=parts)]
+        parts, why = self._result(outcome)
+        return [] if why else [a2a.Artifact(artifact_id=f"{self.process.id}-result", name=name, parts=parts)]
 
     def _reply(self, message_id: str, text: str) -> a2a.Artifact:
         return a2a.Artifact(artifact_id=message_id, name="reply", parts=[a2a.Part(text=hide_known(text))])
@@ -199,9 +195,9 @@ class TaskView:
         """The update that tells of an event; None for one that is not for clients."""
         match event:
             case ActionFinished(action=action, number=number, planned=planned, status="succeeded"):
-                said = self._says(f"{number}/{max(number, planned)} {action.rpartition('.')[2]}")
-            case ProgressUpdated(message=message):
-                said = self._says(message)
+                said = f"{number}/{max(number, planned)} {action.rpartition('.')[2]}"
+            case ProgressUpdated(message=said):
+                pass
             case MessageDelta(message_id=message_id, text=text, thinking=False) if text:
                 return self._artifact_update(self._reply(message_id, text), append=True)
             case MessageSent(message_id=message_id) if self.session is not None:
@@ -209,9 +205,8 @@ class TaskView:
                 return self._artifact_update(self._reply(message_id, event.text), last_chunk=True)
             case _:
                 return None
-        return self._status_update(
-            a2a.TaskStatus(state=a2a.TaskState.TASK_STATE_WORKING, message=said, timestamp=timestamp(event.at))
-        )
+        working, moment = a2a.TaskState.TASK_STATE_WORKING, timestamp(event.at)
+        return self._status_update(a2a.TaskStatus(state=working, message=self._says(said), timestamp=moment))
 
     def results(self) -> Iterator[Update]:
         """The result of a goal, and then the status, at the end of a stream."""
@@ -228,10 +223,3 @@ class TaskView:
         return a2a.TaskArtifactUpdateEvent(
             task_id=self.task.id, context_id=self.context_id, artifact=artifact, append=append, last_chunk=last_chunk
         )
-
-
-def _is_visit(question: Question) -> bool:
-    try:
-        return form_of(question).url is not None
-    except UNREADABLE:
-        return False

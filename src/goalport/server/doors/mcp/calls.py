@@ -30,7 +30,7 @@ from goalport.server.doors.mcp.elicitation import Round, answer_when_settled, as
 from goalport.server.doors.mcp.requests import CallContext, Observer, reply_of_task
 from goalport.server.doors.mcp.state import CANCELLED_BY_CALLER, HandlerFailed, McpState, scopes_lacked
 from goalport.server.doors.mcp.tasks import answer_or_task, gets_task
-from goalport.server.publish.answers import error_result, error_wire, reply_pages
+from goalport.server.publish.answers import error_result, reply_pages
 from goalport.server.publish.calls import Call, unavailable_words
 from goalport.server.publish.exported_tools import FunctionTool, RawTool
 from goalport.server.publish.forms import form_of
@@ -43,21 +43,12 @@ from goalport.server.publish.handle import (
     AnswerCall,
     CancelCall,
     Companion,
-    LargeResult,
     ResultCall,
     StatusCall,
+    page_call,
 )
 from goalport.server.publish.limits import LimitReached, Place
-from goalport.server.publish.output import (
-    ChatReply,
-    Pages,
-    Wire,
-    WrittenResult,
-    document_of,
-    done,
-    last_reply,
-    text_block,
-)
+from goalport.server.publish.output import ChatReply, Pages, WrittenResult, document_of, last_reply, text_block
 from goalport.server.publish.publisher import (
     Task,
     answer_question,
@@ -82,18 +73,18 @@ async def call_tool(context: CallContext, params: CallToolRequestParams) -> Hand
             return await state.answer_of(params.name, _answer(context, params, call))
         except (StoreError, HandedOver) as error:
             call.status = "unavailable"
-            return error_wire(unavailable_words(error))
+            return error_result(unavailable_words(error))
         except BadInput as error:
             call.status = "refused"
             _log.debug("%s was refused: %s", params.name, first_line(str(error).replace("\n", " ")))
-            return error_wire(str(error))
+            return error_result(str(error))
         except LimitReached as error:  # a model reads it and can try again later
             call.status = "refused"
             meta: dict[str, Any] = {"goalport/limit": error.kind, "goalport/retryAfterSeconds": error.retry_seconds}
-            return {**error_wire(str(error)), "_meta": meta}
+            return error_result(str(error), meta)
         except HandlerFailed as failure:
             call.status = "error"
-            return error_wire(failure.message)
+            return error_result(failure.message)
 
 
 @dataclass(slots=True)
@@ -155,7 +146,7 @@ async def _answer(context: CallContext, params: CallToolRequestParams, call: Cal
                 with context.until_disconnect():
                     return await published.handler(context.sdk, params)
     call.status = "cancelled"
-    return error_wire(_GONE)
+    return error_result(_GONE)
 
 
 async def _call_function(
@@ -163,20 +154,20 @@ async def _call_function(
 ) -> HandlerResult | WrittenResult:
     state = context.state
     if asks_client(context, tool):
-        wire = await call_asking(context, tool, params, place)
-        if isinstance(wire, InputRequiredResult):
+        result = await call_asking(context, tool, params, place)
+        if isinstance(result, InputRequiredResult):
             call.status = "waiting"
-            return wire
+            return result
     else:
-        wire = await tool.call(params.arguments or {}, state.site, tells_errors=state.settings.show_errors)
-    call.status = "failed" if wire.get("isError") else "completed"
-    if (fitting := state.answers.fitting(params.name, wire)) is not None:
+        result = await tool.call(params.arguments or {}, state.site, tells_errors=state.settings.show_errors)
+    call.status = "failed" if result.is_error else "completed"
+    if (fitting := state.answers.fitting(result)) is not None:
         return fitting
     # It is too large for one answer. What another server made cannot be asked for again in another way: it is kept.
     name, readable = tool.tool.name, isinstance(state.publication.tools.get(RESULT), Companion)
-    if wire["isError"] or not (tool.exported.server and readable):
+    if result.is_error or not (tool.exported.server and readable):
         return error_result(f"The result of {name} is larger than an answer may be. Ask for less.")
-    process = await state.platform.run(KEEPER, KeptResult(document_of(wire)), caller=current_caller())
+    process = await state.platform.run(KEEPER, KeptResult(document_of(result.wire)), caller=current_caller())
     return state.answers.link(name, process)
 
 
@@ -309,10 +300,10 @@ async def _call_companion(
     except BadInput as refusal:
         noted.status = "refused"
         # The id of the process shows another goalport server that this error comes from a companion tool.
-        return {**error_wire(str(refusal)), "_meta": {"goalport/processId": process.id}}
+        return error_result(str(refusal), {"goalport/processId": process.id})
 
 
-async def _cancel(state: McpState, process: AgentProcess) -> Wire:
+async def _cancel(state: McpState, process: AgentProcess) -> WrittenResult:
     if process.status.ended:
         how = "is" if process.status is ProcessStatus.RESTING else "has ended already:"
         raise BadInput(f"Process {process.id} {how} {process.status}. {_next_step(process)}")
@@ -320,13 +311,13 @@ async def _cancel(state: McpState, process: AgentProcess) -> Wire:
     return _stopped(process.id, process.status)
 
 
-def _stopped(process_id: str, status: ProcessStatus) -> Wire:
+def _stopped(process_id: str, status: ProcessStatus) -> WrittenResult:
     after = "Its conversation goes on with the next message." if status in _BETWEEN_TURNS else "Nothing goes on."
     text = f"Process {process_id} was stopped. {after}"
-    return done([text_block(text)], {"processId": process_id, "status": str(status), "questions": []})
+    return WrittenResult.of([text_block(text)], {"processId": process_id, "status": str(status), "questions": []})
 
 
-async def _page(state: McpState, process: AgentProcess, number: int) -> Wire:
+async def _page(state: McpState, process: AgentProcess, number: int) -> WrittenResult:
     result, most = None, state.settings.max_result_bytes
     session = await session_of_process(state.platform, process, current_caller())
     if session is None:
@@ -337,12 +328,11 @@ async def _page(state: McpState, process: AgentProcess, number: int) -> Wire:
         raise BadInput(f"Process {process.id} has no result to read. {_next_step(process)}")
     if number > (last := len(result.pages)):
         raise BadInput(f"The result of process {process.id} has the pages 1 to {last}; came {number}.")
-    more = f"For the next, {LargeResult(process.id, '', last).page_call(number + 1)}"
+    more = f"For the next, {page_call(process.id, number + 1)}"
     text = f"Page {number} of {last} of the result of process {process.id} ({result.media})."
     text = f"{text} {'It is the last.' if number == last else more}"
-    wire = done([text_block(text), text_block(result.pages[number - 1])])
-    wire["_meta"] = {"goalport/processId": process.id, "goalport/page": number, "goalport/pages": last}
-    return wire
+    meta = {"goalport/processId": process.id, "goalport/page": number, "goalport/pages": last}
+    return WrittenResult.of([text_block(text), text_block(result.pages[number - 1])], meta=meta)
 
 
 async def _take_answer(state: McpState, process: AgentProcess, call: AnswerCall) -> Round | None:

@@ -39,7 +39,7 @@ from goalport.server.publish.exported_tools import FunctionTool
 from goalport.server.publish.forms import Form, form_of
 from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.limits import Place
-from goalport.server.publish.output import Wire, WrittenResult
+from goalport.server.publish.output import WrittenResult
 from goalport.server.publish.publisher import answer_question
 from goalport.tools import ToolResult
 from goalport.tools.schemas import UNREADABLE
@@ -347,7 +347,7 @@ def asks_client(context: CallContext, tool: FunctionTool) -> bool:
 
 async def call_asking(
     context: CallContext, tool: FunctionTool, params: types.CallToolRequestParams, place: Place
-) -> Wire | types.InputRequiredResult:
+) -> WrittenResult | types.InputRequiredResult:
     """Answer a call, or end it with questions. Raises `BadInput` if it goes on with one that is not here any more."""
     state, sdk = context.state, context.sdk
     assert sdk is not None
@@ -373,7 +373,7 @@ async def call_asking(
     finally:
         if not kept:
             call.running.cancel()
-    return tool.wire(result, tells_errors=state.settings.show_errors)
+    return tool.written(result, tells_errors=state.settings.show_errors)
 
 
 class _AskingCall:

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from goalport import __version__
 from goalport.runtime.platform import AgentPlatform
 from goalport.server.auth import Access
-from goalport.server.doors.rest.openapi import EVENTS, INFO, PROCESSES, NoQuery, OpenApi, read_query
+from goalport.server.doors.rest.openapi import EVENTS, INFO, PROCESSES, OpenApi, Query, read_query
 from goalport.server.doors.rest.processes import ProcessHandlers
 from goalport.server.publish.publication import Publication
 from goalport.server.publish.publisher import Publisher
@@ -53,7 +53,7 @@ class RestDoor:
 
     async def _info(self, request: Request) -> Response:
         """The server's name and version, how much there is of each kind, and where it is listed."""
-        read_query(NoQuery, request)
+        read_query(Query, request)
         counts = {_camel(name): sum(1 for _ in self._entries(name)) for name in LISTS}
         links = {_camel(name): f"{root_of(request)}{INFO}/{name}" for name in LISTS}
         name = self._publisher.settings.name
@@ -61,7 +61,7 @@ class RestDoor:
 
     def _listing(self, name: str) -> Handler:
         async def show(request: Request) -> Response:
-            read_query(NoQuery, request)
+            read_query(Query, request)
             return JSONResponse({_camel(name): list(self._entries(name))})
 
         return show

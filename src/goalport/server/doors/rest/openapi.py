@@ -4,7 +4,7 @@ The document is made anew when the publication has changed. The schemas of reque
 those of goals from their tools. Above: the handlers, and the door.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -83,24 +83,26 @@ class ContinueRequest(BaseModel):
         return self
 
 
-class _Query(BaseModel):
+class Query(BaseModel):
+    """The query of a request; this one is empty."""
+
     model_config = ConfigDict(extra="forbid")
 
 
-class StateQuery(_Query):
+class StateQuery(Query):
     """The query of a request for the state of a process."""
 
     wait: _Wait = 0.0
 
 
-class EndQuery(_Query):
+class EndQuery(Query):
     """The query of a request that kills a process."""
 
     reason: str = Field("Its caller deleted it.", min_length=1, max_length=2_000, description="Why, in a sentence")
     erase: bool = Field(default=False, description="Whether nothing of it and of what it started stays stored")
 
 
-class EraseQuery(_Query):
+class EraseQuery(Query):
     """The query of a request that erases what a caller left."""
 
     caller: str = Field("", max_length=1_000, description="Whose; by default your own; for admins alone")
@@ -108,7 +110,7 @@ class EraseQuery(_Query):
     dry_run: bool = Field(default=False, alias="dryRun", description="Whether it is only counted")
 
 
-class ListQuery(_Query):
+class ListQuery(Query):
     """The query of a request for processes."""
 
     after: str = Field(
@@ -120,17 +122,13 @@ class ListQuery(_Query):
     of_all: bool = Field(default=False, alias="all", description="Those of all callers; for admins alone")
 
 
-class NoQuery(_Query):
-    """The query of a request that takes none."""
-
-
-class EventsQuery(_Query):
+class EventsQuery(Query):
     """The query of a request for events."""
 
     after: int = Field(0, ge=0, le=_LARGEST_NUMBER, description="The number of the event after which to begin")
 
 
-Q = TypeVar("Q", bound=_Query)
+Q = TypeVar("Q", bound=Query)
 
 
 def read_query(kind: type[Q], request: Request, *lists: str) -> Q:
@@ -161,18 +159,18 @@ _PROBLEMS: Final = {
     500: "A bug. The server's log has it under the id that is told.",
     503: "The store cannot be reached, the server is stopping, or too much is open. Try again.",
 }
+_EVERYWHERE: Final = frozenset({403, 421, 422, 500, 503})
+_OF_BODIES: Final = (400, 413, 415)
 
 
 def _ref(name: str) -> Schema:
     return {"$ref": f"{_SCHEMAS}{name}"}
 
 
-def _an_object(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
-    return {"type": "object", "properties": {**required, **(optional or {})}, "required": [*required]}
-
-
-def _texts(names: str) -> Mapping[str, Schema]:
-    return dict.fromkeys(names.split(), _TEXT)
+def _object(texts: str, required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
+    """An object; `texts` are names of required members that are texts."""
+    needed = {**dict.fromkeys(texts.split(), _TEXT), **required}
+    return {"type": "object", "properties": {**needed, **(optional or {})}, "required": [*needed]}
 
 
 def _list_of(items: Schema) -> Schema:
@@ -183,69 +181,67 @@ def _optional(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-_COST: Final[Schema] = _an_object({"usd": {"type": "number"}, "modelCalls": _INTEGER})
+_COST: Final = _object("", {"usd": {"type": "number"}, "modelCalls": _INTEGER})
 _QUESTION: Final[Mapping[str, Schema]] = {
-    **_texts("awaitableId prompt"),
+    "awaitableId": _TEXT,
+    "prompt": _TEXT,
     "schema": {"type": "object", "description": "The JSON Schema of the response"},
 }
 _SOMETIMES: Final[Mapping[str, Schema]] = {
     "options": {
-        **_list_of(_an_object({"label": _TEXT, "response": {}})),
+        **_list_of(_object("label", {"response": {}})),
         "description": "All responses to choose from, if there are few",
     },
     "url": {**_TEXT, "description": "The address that the person opens to do what is asked"},
 }
-_FINISHED: Final[Mapping[str, Schema]] = {
-    **_texts("processId goal"),
-    "status": {"const": "completed"},
-    "cost": _COST,
-    "links": _LINKS,
-}
+_FINISHED: Final[Mapping[str, Schema]] = {"status": {"const": "completed"}, "cost": _COST, "links": _LINKS}
 _ASKED: Final[Mapping[str, Schema]] = {"questions": _list_of(_ref("Question")), "links": _LINKS}
-_LISTED: Final[Mapping[str, Schema]] = {
-    **_texts("processId agent status"),
-    "createdAt": _TIME,
-    "finishedAt": _optional(_TIME),
-    "links": _LINKS,
-}
+_TIMES: Final[Mapping[str, Schema]] = {"createdAt": _TIME, "finishedAt": _optional(_TIME)}
 _FIXED: Final[Mapping[str, Schema]] = {
-    "Problem": _an_object(
-        {**_texts("type title detail"), "status": _INTEGER},
+    "Problem": _object(
+        "type title detail",
+        {"status": _INTEGER},
         {
-            **_texts("processId goal processStatus limit"),
-            "errors": _list_of(_an_object(_texts("field detail"))),
+            **dict.fromkeys(["processId", "goal", "processStatus", "limit"], _TEXT),
+            "errors": _list_of(_object("field detail", {})),
             "links": _LINKS,
         },
     ),
-    "Question": _an_object({**_QUESTION, "kind": {"enum": [*FORMS]}, "askedAt": _TIME}, _SOMETIMES),
-    "Unfinished": _an_object(
-        {**_texts("processId goal"), "status": {"enum": ["not_started", "running", "paused", "waiting"]}, **_ASKED},
+    "Question": _object("", {**_QUESTION, "kind": {"enum": [*FORMS]}, "askedAt": _TIME}, _SOMETIMES),
+    "Unfinished": _object(
+        "processId goal",
+        {"status": {"enum": ["not_started", "running", "paused", "waiting"]}, **_ASKED},
         {**_QUESTION, **_SOMETIMES},
     ),
-    "Finished": _an_object({**_FINISHED, "result": {}}),
-    "Process": _an_object(
+    "Finished": _object("processId goal", {**_FINISHED, "result": {}}),
+    "Process": _object(
+        "processId agent status goal mermaid",
         {
-            **_LISTED,
+            **_TIMES,
             **_ASKED,
-            **_texts("goal mermaid"),
             "reason": _optional(_TEXT),
             "plan": _list_of(_TEXT),
-            "history": _list_of(_an_object({**_texts("action status"), "startedAt": _TIME})),
+            "history": _list_of(_object("action status", {"startedAt": _TIME})),
             "cost": _COST,
             "models": _OBJECT,
         },
         {"result": {}, **_QUESTION, **_SOMETIMES},
     ),
-    "ProcessPage": _an_object(
+    "ProcessPage": _object(
+        "",
         {
             "processes": _list_of(
-                _an_object({**_LISTED, "startedBy": _optional(_TEXT)}, {"caller": _an_object(_texts("id issuer"))})
+                _object(
+                    "processId agent status",
+                    {**_TIMES, "links": _LINKS, "startedBy": _optional(_TEXT)},
+                    {"caller": _object("id issuer", {})},
+                )
             ),
             "links": _LINKS,
-        }
+        },
     ),
-    "Erased": _an_object(dict.fromkeys(["conversations", "processes", "contexts", "documents", "signIns"], _INTEGER)),
-    "PlatformInfo": _an_object({**_texts("name version"), "counts": _OBJECT, "links": _LINKS}),
+    "Erased": _object("", dict.fromkeys(["conversations", "processes", "contexts", "documents", "signIns"], _INTEGER)),
+    "PlatformInfo": _object("name version", {"counts": _OBJECT, "links": _LINKS}),
     "Entries": {"type": "object", "additionalProperties": _list_of(_OBJECT), "minProperties": 1},
 }
 
@@ -260,79 +256,69 @@ class OpenApi:
 
     async def show(self, request: Request) -> Response:
         """The document for what is published now, as far as the caller may use it."""
-        read_query(NoQuery, request)
+        read_query(Query, request)
         publication = self._access.publication
         known = self._known.get(publication.granted)
         if known is None or known[0] is not publication:
             if len(self._known) >= _MOST:
                 self._known.clear()
-            known = self._known[publication.granted] = publication, self._document(publication)
+            goals = [each for each in publication.tools.values() if isinstance(each, GoalTool)]
+            document = {
+                "openapi": "3.1.0",
+                "info": {"title": self._name, "version": __version__, "description": "Goals of agents, as processes."},
+                "paths": _paths(goals, self._lists),
+                "components": {"schemas": {**_FIXED, **_schemas(goals)}},
+            }
+            known = self._known[publication.granted] = publication, document
         root = root_of(request)
         return JSONResponse({**known[1], **({"servers": [{"url": root}]} if root else {})})
-
-    def _document(self, publication: Publication) -> Mapping[str, Any]:
-        goals = [each for each in publication.tools.values() if isinstance(each, GoalTool)]
-        return {
-            "openapi": "3.1.0",
-            "info": {"title": self._name, "version": __version__, "description": "Goals of agents, as processes."},
-            "paths": _paths(goals, self._lists),
-            "components": {"schemas": {**_FIXED, **_schemas(goals)}},
-        }
 
 
 def _schemas(goals: Sequence[GoalTool]) -> Mapping[str, Schema]:
     """The inputs and outputs of goals, and the bodies of requests."""
     found: dict[str, Schema] = {"Continue": ContinueRequest.model_json_schema()}
-    starts: list[Schema] = []
-    ends: list[Schema] = []
+    starts, ends = list[Schema](), list[Schema]()
+    wait = StartRequest.model_json_schema()["properties"]["wait"]
     for each in goals:
-        name = each.tool.name
+        name, about, alone = each.tool.name, each.tool.description or "", {"const": each.agent.name}
         for part, schema in (
             ("input", each.arguments.closed_schema),
             ("bindings", PublishedArguments.by_type(each.arguments.kinds).closed_schema),
             ("result", each.policy.output.value_schema),
         ):
             found[f"{name}.{part}"] = _placed(schema, f"{name}.{part}")
-        starts += _starts({"goal": {"const": name}}, each, description=each.tool.description or "")
-        if sum(other.agent is each.agent for other in goals) == 1:
-            starts += _starts({"agent": {"const": each.agent.name}}, each, description="")
+        named = [({"goal": {"const": name}}, about)]
+        named += [({"agent": alone}, "")] if sum(other.agent is each.agent for other in goals) == 1 else []
+        for members, description in named:
+            for part in ("input", "bindings"):
+                given = {part: _ref(f"{name}.{part}")}
+                needed = part == "bindings" or bool(each.arguments.schema.get("required"))
+                schema = _object("", {**members, **(given if needed else {})}, {**given, "wait": wait})
+                starts.append({**schema, "additionalProperties": False, "description": description})
         # The name of a goal in answers is the same from whatever it was started.
         first = next(other for other in each.agent.goals if other.name == each.goals[0])
         goal: Schema = {"const": published_name(each.agent, first)}
-        ends.append(_an_object({**_FINISHED, "goal": goal, "result": _ref(f"{name}.result")}))
+        ends.append(_object("processId", {**_FINISHED, "goal": goal, "result": _ref(f"{name}.result")}))
     found["Start"] = {"oneOf": starts} if starts else {"not": {}, "description": "No goal is published."}
     found["Result"] = {"anyOf": ends} if ends else _ref("Finished")
     return found
-
-
-def _starts(named: Mapping[str, Schema], goal: GoalTool, *, description: str) -> Iterator[Schema]:
-    """The bodies that start a goal: with input, or with bindings."""
-    wait = StartRequest.model_json_schema()["properties"]["wait"]
-    for part in ("input", "bindings"):
-        given = {part: _ref(f"{goal.tool.name}.{part}")}
-        needed = part == "bindings" or bool(goal.arguments.schema.get("required"))
-        schema = _an_object({**named, **(given if needed else {})}, {**given, "wait": wait})
-        yield {**schema, "additionalProperties": False, "description": description}
 
 
 def _placed(schema: Schema, name: str) -> Schema:
     """A schema whose references to its own definitions are valid in the document, as the component of that name."""
     target = str(schema.get("$ref", ""))
     moved = {"$ref": f"{_SCHEMAS}{name}/{target.removeprefix('#/')}"} if target.startswith(DEFINITIONS) else {}
-    placed = {**schema, **moved}
-    return mapped(placed, lambda inner: _placed(inner, name))
+    return mapped({**schema, **moved}, lambda inner: _placed(inner, name))
 
 
 def _paths(goals: Sequence[GoalTool], lists: Sequence[str]) -> Mapping[str, Any]:
-    body = (400, 413, 415)
     key = {"name": "Idempotency-Key", "in": "header", "schema": {**_TEXT, "minLength": 1, "maxLength": 256}}
     last = {"name": "Last-Event-ID", "in": "header", "schema": EventsQuery.model_json_schema()["properties"]["after"]}
-    names = ", ".join(each.tool.name for each in goals) or "none"
-    one, of_one = f"{PROCESSES}/{{id}}", {"parameters": [_ID]}
-    unfinished = {**_json("Unfinished", "It goes on, or waits for a person"), "links": _links(*_NEXT)}
-    started = {200: {**_json("Result", "The result"), "links": _links("look", "follow", "end")}, 202: unfinished}
+    about_goals = {"description": f"Goals: {', '.join(each.tool.name for each in goals) or 'none'}."}
+    unfinished = _json("Unfinished", "It goes on, or waits for a person", "look", "continue", "follow", "end")
+    started = {200: _json("Result", "The result", "look", "follow", "end"), 202: unfinished}
     resumed = {200: _json("Finished", "The result"), 202: unfinished}
-    state = {200: {**_json("Process", "Its state"), "links": _links("end")}}
+    state = {200: _json("Process", "Its state", "end")}
     events: dict[int, dict[str, Any]] = {
         200: {"description": f"Server-sent events, {EVENT_NAME}, with JSON data", "content": {"text/event-stream": {}}},
         204: {"description": "It has ended, and there are no more events."},
@@ -340,27 +326,24 @@ def _paths(goals: Sequence[GoalTool], lists: Sequence[str]) -> Mapping[str, Any]
     listed = {200: _json("ProcessPage", "A page")}
     erased = {200: _json("Erased", "How much was erased, or would be")}
     info = {200: _json("PlatformInfo", "Counts and links")}
-    document = {200: _content("application/json", _OBJECT, "It")}
-    start = _operation(
-        "start", "Start a goal", started, *body, 429, description=f"Goals: {names}.", takes="Start", given=[key]
-    )
+    document = {200: {"description": "It", "content": {"application/json": {"schema": _OBJECT}}}}
+    one = f"{PROCESSES}/{{id}}"
+    start = _operation("start", "Start a goal", started, *_OF_BODIES, 429, takes="Start", given=[key])
+    resume = _operation("continue", "Answer a question", resumed, *_OF_BODIES, 404, 409, 429, takes="Continue")
     return {
-        PROCESSES: {"post": start},
+        PROCESSES: {"post": {**start, **about_goals}},
         one: {
-            **of_one,
+            "parameters": [_ID],
             "get": _operation("look", "Look at a process", state, 404, given=_query(StateQuery)),
             "delete": _operation("end", "Kill or erase a process", state, 404, given=_query(EndQuery)),
         },
-        f"{one}/continue": {
-            **of_one,
-            "post": _operation("continue", "Answer a question", resumed, *body, 404, 409, 429, takes="Continue"),
-        },
+        f"{one}/continue": {"parameters": [_ID], "post": resume},
         "/api/v1/processes": {
             "get": _operation("list", "List your processes", listed, given=_query(ListQuery)),
             "delete": _operation("erase", "Erase what you left", erased, given=_query(EraseQuery)),
         },
         f"{EVENTS}/{{id}}": {
-            **of_one,
+            "parameters": [_ID],
             "get": _operation("follow", "Follow a process", events, 404, 429, given=[*_query(EventsQuery), last]),
         },
         INFO: {"get": _operation("info", "What is deployed", info)},
@@ -373,16 +356,6 @@ def _paths(goals: Sequence[GoalTool], lists: Sequence[str]) -> Mapping[str, Any]
 
 
 _ID: Final = {"name": "id", "in": "path", "required": True, "schema": _TEXT, "description": "The processId"}
-_NEXT: Final = ("look", "continue", "follow", "end")
-"""The operations on the process of an answer."""
-
-
-def _links(*operations: str) -> dict[str, Any]:
-    """Where the process of an answer is looked at, answered, followed and ended."""
-    process = {"parameters": {"id": "$response.body#/processId"}}
-    answer = {"awaitableId": "$response.body#/awaitableId", "response": "$response.body#/options/0/response"}
-    bodies = {"continue": {"requestBody": answer}}
-    return {name: {"operationId": name, **process, **bodies.get(name, {})} for name in operations}
 
 
 def _query(kind: type[BaseModel]) -> list[dict[str, Any]]:
@@ -394,12 +367,14 @@ def _query(kind: type[BaseModel]) -> list[dict[str, Any]]:
     return found
 
 
-def _content(media: str, schema: Schema, description: str) -> dict[str, Any]:
-    return {"description": description, "content": {media: {"schema": schema}}}
-
-
-def _json(name: str, description: str) -> dict[str, Any]:
-    return _content("application/json", _ref(name), description)
+def _json(name: str, description: str, *operations: str) -> dict[str, Any]:
+    """An answer in JSON, and where its process is looked at, answered, followed and ended."""
+    process = {"parameters": {"id": "$response.body#/processId"}}
+    answer = {"awaitableId": "$response.body#/awaitableId", "response": "$response.body#/options/0/response"}
+    bodies = {"continue": {"requestBody": answer}}
+    links = {each: {"operationId": each, **process, **bodies.get(each, {})} for each in operations}
+    content = {"description": description, "content": {"application/json": {"schema": _ref(name)}}}
+    return {**content, "links": links} if links else content
 
 
 def _operation(
@@ -407,18 +382,17 @@ def _operation(
     summary: str,
     answers: Mapping[int, dict[str, Any]],
     *problems: int,
-    description: str = "",
     takes: str = "",
     given: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    responses = {str(int(status)): each for status, each in answers.items()}
-    for status in sorted({*problems, 403, 421, 422, 500, 503}):
-        responses[str(status)] = _content(MEDIA_TYPE, _ref("Problem"), _PROBLEMS[status])
+    responses = {str(status): each for status, each in answers.items()}
+    for status in sorted(_EVERYWHERE.union(problems)):
+        content = {MEDIA_TYPE: {"schema": _ref("Problem")}}
+        responses[str(status)] = {"description": _PROBLEMS[status], "content": content}
     body = {"requestBody": {"required": True, "content": {"application/json": {"schema": _ref(takes)}}}}
     return {
         "operationId": name,
         "summary": summary,
-        **({"description": description} if description else {}),
         **({"parameters": [*given]} if given else {}),
         **(body if takes else {}),
         "responses": responses,

@@ -61,7 +61,6 @@ from goalport.server.web.endpoint import (
     unavailable,
     while_client_stays,
 )
-from goalport.store import ProcessRecord
 from goalport.tools.schemas import UNREADABLE
 
 _KEY: Final = "idempotency-key"
@@ -96,7 +95,7 @@ class ProcessHandlers:
 
     async def start(self, request: Request) -> Response:
         """Start a process of a published goal, and wait for its result for a while."""
-        api.read_query(api.NoQuery, request)
+        api.read_query(api.Query, request)
         asked = read(api.StartRequest, await body_of(request))
         tool, call, key = self._tool(asked), call_of(request), request.headers.get(_KEY)
         call.name, call.arguments = tool.tool.name, tuple(asked.input or asked.bindings or ())
@@ -152,7 +151,7 @@ class ProcessHandlers:
         """Answer a question of a process, and wait for what comes of it for a while."""
         process = await self._own(request)
         self._require(self._access.of_process(process))
-        api.read_query(api.NoQuery, request)
+        api.read_query(api.Query, request)
         asked = read(api.ContinueRequest, await body_of(request))
         question = _question_of(process, asked.awaitable_id)
         async with admitted(self._publisher.limits, request, begins=False):
@@ -230,7 +229,19 @@ class ProcessHandlers:
         shown = found[: asked.limit]
         following = request.url.include_query_params(after=shown[-1].id) if len(found) > len(shown) else None
         links = {} if following is None else {"next": f"{following.path}?{following.query}"}
-        lines = [record_line(each, root_of(request), with_caller=asked.of_all) for each in shown]
+        lines = [
+            {
+                "processId": each.id,
+                "agent": each.agent,
+                **({"caller": {"id": each.caller.id, "issuer": each.caller.issuer}} if asked.of_all else {}),
+                "status": each.status,
+                "startedBy": each.parent or None,
+                "createdAt": each.created_at.isoformat(),
+                "finishedAt": each.finished_at.isoformat() if each.final and each.finished_at is not None else None,
+                "links": _links(root_of(request), each.id),
+            }
+            for each in shown
+        ]
         return JSONResponse({"processes": lines, "links": links})
 
     def _require_admin(self, what: str) -> None:
@@ -364,21 +375,6 @@ def view_of(process: AgentProcess, root: str) -> dict[str, Any]:
     return content
 
 
-def record_line(record: ProcessRecord, root: str, *, with_caller: bool = False) -> dict[str, Any]:
-    """A process in a list; `with_caller` says for whom it runs."""
-    caller = {"caller": {"id": record.caller.id, "issuer": record.caller.issuer}} if with_caller else {}
-    return {
-        "processId": record.id,
-        "agent": record.agent,
-        **caller,
-        "status": record.status,
-        "startedBy": record.parent or None,
-        "createdAt": record.created_at.isoformat(),
-        "finishedAt": record.finished_at.isoformat() if record.final and record.finished_at is not None else None,
-        "links": _links(root, record.id),
-    }
-
-
 def _links(root: str, process_id: str) -> dict[str, str]:
     name = quote(process_id, safe="")
     path = f"{root}{api.PROCESSES}/{name}"
@@ -392,25 +388,16 @@ def _links(root: str, process_id: str) -> dict[str, str]:
 
 def _asked(outcome: Outcome | None, views: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The questions of a process; if it waits for answers, the first is also beside what is said of the process."""
-    questions = [_question(each) for each in views]
+    questions: list[dict[str, Any]] = []
+    for view in views:
+        schema, labels = view.get("schema", {}), {each["key"]: each["label"] for each in view.get("options", ())}
+        options = [{**each, "label": labels.get(each["label"], each["label"])} for each in _options(schema)]
+        asked = {"awaitableId": view["id"], "prompt": view["message"], "kind": view.get("kind", "form")}
+        shown = {**({"options": options} if options else {}), **({"url": view["url"]} if "url" in view else {})}
+        questions.append({**asked, "schema": schema, **shown, "askedAt": view["askedAt"]})
     first = questions[0] if isinstance(outcome, Waiting) and questions else {}
-    shown = {"awaitableId", "prompt", "schema", "options", "url"}
-    return {**{name: value for name, value in first.items() if name in shown}, "questions": questions}
-
-
-def _question(view: Mapping[str, Any]) -> dict[str, Any]:
-    schema = view.get("schema", {})
-    labels = {each["key"]: each["label"] for each in view.get("options", ())}
-    options = [{**each, "label": labels.get(each["label"], each["label"])} for each in _options(schema)]
-    return {
-        "awaitableId": view["id"],
-        "prompt": view["message"],
-        "kind": view.get("kind", "form"),
-        "schema": schema,
-        **({"options": options} if options else {}),
-        **({"url": view["url"]} if "url" in view else {}),
-        "askedAt": view["askedAt"],
-    }
+    named = ("awaitableId", "prompt", "schema", "options", "url")
+    return {**{name: first[name] for name in named if name in first}, "questions": questions}
 
 
 def _options(schema: Schema) -> Iterator[dict[str, Any]]:
@@ -419,11 +406,10 @@ def _options(schema: Schema) -> Iterator[dict[str, Any]]:
         yield from ({"label": label, "response": value} for label, value in (("Yes", True), ("No", False)))
         return
     properties = cast("Mapping[str, Schema]", schema.get("properties", {}))
-    chosen = [name for name, each in properties.items() if _values(each)]
-    if len(chosen) == 1 and set(schema.get("required", ())) <= {*chosen}:
-        (name,) = chosen
-        for label, value in _values(properties[name]):
-            yield {"label": label, "response": {name: value}}
+    chosen = {name: values for name, each in properties.items() if (values := _values(each))}
+    if len(chosen) == 1 and set(schema.get("required", ())) <= chosen.keys():
+        for name, values in chosen.items():
+            yield from ({"label": label, "response": {name: value}} for label, value in values)
 
 
 def _values(schema: Schema) -> list[tuple[str, Any]]:
