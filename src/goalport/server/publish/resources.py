@@ -11,7 +11,8 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from goalport import tools
@@ -44,8 +45,7 @@ _CLASSES: Final = {"declined": "declined", "replanned": "declined", "terminated"
 """The class of a step in the diagram of a process, by the status of its action; others are done."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceUri:
+class ResourceUri(NamedTuple):
     """What a URI of goalport names: the goals, an agent, or a process."""
 
     goals: bool
@@ -59,8 +59,7 @@ class ResourceUri:
 
 def read_uri(uri: str) -> ResourceUri | None:
     """What a URI names; None if it is not a URI of goalport's own resources."""
-    match = _URI.fullmatch(uri)
-    if match is None:
+    if (match := _URI.fullmatch(uri)) is None:
         return None
     goals, agent, process, result, page = match.groups("")
     return ResourceUri(bool(goals), unquote(agent), unquote(process), bool(result), int(page) if page else None)
@@ -196,21 +195,17 @@ def _flowchart(process: AgentProcess) -> Iterator[str]:
     yield "flowchart LR"
     steps = [(each.action, f"{each.seconds:.2f} s", _CLASSES.get(each.status, "done")) for each in process.history]
     steps += [(action, "planned", "planned") for action in process.plan]
-    for number, (action, note, kind) in enumerate(steps):
-        yield f'    a{number}["{_short(action)}<br/>{note}"]:::{kind}'
-    goal = _short(process.goal.name) if process.goal is not None else "goal"
+    goal = process.goal.name if process.goal is not None else "goal"
+    *names, goal = (each.rpartition(".")[2].replace('"', "'") for each in (*(step[0] for step in steps), goal))
+    for number, (name, (_, note, kind)) in enumerate(zip(names, steps, strict=True)):
+        yield f'    a{number}["{name}<br/>{note}"]:::{kind}'
     yield f'    g(["{goal}: {process.status}"])'
-    for number in range(len(steps)):
-        after = f"a{number + 1}" if number + 1 < len(steps) else "g"
-        yield f"    a{number} --> {after}"
+    places = [*(f"a{number}" for number in range(len(steps))), "g"]
+    yield from (f"    {before} --> {after}" for before, after in pairwise(places))
     yield "    classDef done fill:#d4edda"
     yield "    classDef declined fill:#fff3cd"
     yield "    classDef failed fill:#f8d7da"
     yield "    classDef planned stroke-dasharray: 4"
-
-
-def _short(action: str) -> str:
-    return action.rpartition(".")[2].replace('"', "'")
 
 
 def question_view(question: Question) -> dict[str, Any]:
@@ -281,9 +276,12 @@ class ConversationResources:
         conversation = None if match is None else await self._conversations.find(unquote(match[1]), caller)
         if match is None or conversation is None:
             return None
+        # What people and the chatbot have said, without instructions, calls of tools and what these returned.
+        said = [each for each in conversation.entries if each.role in {"user", "assistant"} and each.text]
         if match[2] == "json":
-            return ReadResource(content=json.dumps(_data(conversation), indent=2, ensure_ascii=False), media_type=_JSON)
-        written = Pages.of_text(_MARKDOWN, "\n\n".join(_markdown(conversation)) + "\n", self._page_bytes)
+            data = json.dumps(_data(conversation, said), indent=2, ensure_ascii=False)
+            return ReadResource(content=data, media_type=_JSON)
+        written = Pages.of_text(_MARKDOWN, _markdown(conversation, said), self._page_bytes)
         if match[2] is None:
             return ReadResource(content=written.text, media_type=_MARKDOWN)
         page, last = int(match[2]), len(written.pages)
@@ -301,17 +299,17 @@ class ConversationResources:
         return [each.id for each in found if each.id.startswith(typed) or words in each.title.casefold()]
 
 
-def _markdown(conversation: Conversation) -> Iterator[str]:
-    yield f"# {cleaned(conversation.title) or f'Conversation with {conversation.record.chatbot}'}"
+def _markdown(conversation: Conversation, said: Sequence[ConversationMessage]) -> str:
+    parts = [f"# {cleaned(conversation.title) or f'Conversation with {conversation.record.chatbot}'}"]
     state = "It is over." if conversation.record.finished else "It can be continued."
-    yield f"Conversation {conversation.id} with {conversation.record.chatbot}. {state}"
-    for each in _spoken(conversation):
-        yield f"## {cleaned(each.name or each.role)}, {each.at:%Y-%m-%d %H:%M:%S} UTC"
-        yield each.text
-        yield from (f"- {asset.name}{f': {asset.uri}' if asset.uri else ''}" for asset in each.assets)
+    parts.append(f"Conversation {conversation.id} with {conversation.record.chatbot}. {state}")
+    for each in said:
+        parts += [f"## {cleaned(each.name or each.role)}, {each.at:%Y-%m-%d %H:%M:%S} UTC", each.text]
+        parts += [f"- {asset.name}{f': {asset.uri}' if asset.uri else ''}" for asset in each.assets]
+    return "\n\n".join(parts) + "\n"
 
 
-def _data(conversation: Conversation) -> dict[str, Any]:
+def _data(conversation: Conversation, said: Sequence[ConversationMessage]) -> dict[str, Any]:
     return {
         "id": conversation.id,
         "chatbot": conversation.record.chatbot,
@@ -327,14 +325,9 @@ def _data(conversation: Conversation) -> dict[str, Any]:
                 "text": each.text,
                 "assets": [asdict(asset) for asset in each.assets],
             }
-            for each in _spoken(conversation)
+            for each in said
         ],
     }
-
-
-def _spoken(conversation: Conversation) -> Iterator[ConversationMessage]:
-    """What people and the chatbot have said, without instructions, calls of tools and what these returned."""
-    return (each for each in conversation.entries if each.role in {"user", "assistant"} and each.text)
 
 
 def exports_of(references: Iterable[LlmReference], problems: list[str]) -> list[tools.McpToolExport]:
@@ -372,10 +365,10 @@ class PublishedNotes:
         uri = f"{self.namespace}{{name}}"
         return [tools.ResourceTemplate(uri=uri, name="reference", description=words, media_type=_MARKDOWN)]
 
-    async def list_resources(self, _caller: Caller, /, *, limit: int, after: str = "") -> tools.ResourcePage:
+    async def list_resources(self, _caller: Caller, /, *, limit: int, after: str = "") -> ResourcePage:
         names = sorted(each for each in self.references if each > after)
         found = [
-            tools.ListedResource(
+            ListedResource(
                 uri=f"{self.namespace}{quote(each, safe='')}",
                 name=each,
                 description=self.references[each].description,
@@ -383,14 +376,14 @@ class PublishedNotes:
             )
             for each in names[:limit]
         ]
-        return tools.ResourcePage(found, names[limit - 1] if len(names) > limit else "")
+        return ResourcePage(found, names[limit - 1] if len(names) > limit else "")
 
-    async def read_resource(self, uri: str, _caller: Caller, /) -> tools.ReadResource | None:
+    async def read_resource(self, uri: str, _caller: Caller, /) -> ReadResource | None:
         reference = self.references.get(unquote(uri.removeprefix(self.namespace)))
         if reference is None:
             return None
         await refreshed(reference)
-        return tools.ReadResource(content=reference.notes(), media_type=_MARKDOWN)
+        return ReadResource(content=reference.notes(), media_type=_MARKDOWN)
 
     async def complete(self, variable: str, typed: str, given: Mapping[str, str], _caller: Caller, /) -> Sequence[str]:
         return sorted(each for each in self.references if variable == "name" and each.startswith(typed))
@@ -424,7 +417,7 @@ def templates_of(provider: tools.ResourceProvider) -> "list[ResourceTemplate]":
     ]
 
 
-def listed(resource: tools.ListedResource) -> "Resource":
+def listed(resource: ListedResource) -> "Resource":
     """A resource as clients list it."""
     from mcp_types import Resource
 
@@ -438,7 +431,7 @@ def listed(resource: tools.ListedResource) -> "Resource":
     )
 
 
-def contents_of(uri: str, read: tools.ReadResource) -> "TextResourceContents | BlobResourceContents":
+def contents_of(uri: str, read: ReadResource) -> "TextResourceContents | BlobResourceContents":
     """What was read as a client gets it."""
     from mcp_types import BlobResourceContents, TextResourceContents
 

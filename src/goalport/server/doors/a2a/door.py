@@ -44,7 +44,7 @@ _NO_GRPC: Final = "gRPC is not served here. Use JSONRPC or HTTP+JSON, at the add
 _BUG, _NO_JSON = -32603, -32700
 _CODES: Final = {
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: -32005,
-    HTTPStatus.BAD_REQUEST: -32600,
+    HTTPStatus.BAD_REQUEST: _NO_JSON,
     HTTPStatus.METHOD_NOT_ALLOWED: -32600,
     HTTPStatus.NOT_FOUND: -32601,
 }
@@ -172,14 +172,12 @@ class A2aDoor:
         return handler, rpc, [each for each in routes if isinstance(each, Route)]
 
     async def _rpc(self, request: Request) -> Response:
-        if wrong := await _check_body(request):
-            error = {"code": _NO_JSON, "message": wrong}
-            return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error})
+        await _check_body(request)
         return await self._done(request, request, (await self._made())[1])
 
     async def _rest(self, request: Request) -> Response:
-        if request.method == "POST" and await request.body() and (wrong := await _check_body(request)):
-            raise Problem(HTTPStatus.BAD_REQUEST, "invalid-argument", wrong)
+        if request.method == "POST" and await request.body():
+            await _check_body(request)
         scope = {**request.scope, "path": f"/{request.path_params['rest']}".rstrip("/"), "root_path": ""}
         allowed: list[str] = []
         for route in (await self._made())[2]:
@@ -221,8 +219,8 @@ class A2aDoor:
         raise AssertionError
 
 
-async def _check_body(request: Request) -> str:
-    """Why the body is not JSON that everything can read; empty: it is. Raises `Problem` for one that is not called so.
+async def _check_body(request: Request) -> None:
+    """Raise `Problem` for a body that is not JSON that everything can read, or is not called so.
 
     The SDK takes bytes that are no UTF-8, lone surrogates and deep nesting for its own bugs.
     """
@@ -234,8 +232,8 @@ async def _check_body(request: Request) -> str:
     try:
         from_json(await request.body())
     except ValueError as error:
-        return f"The body is not JSON in UTF-8: {error}. Correct it there."
-    return ""
+        told = f"The body is not JSON in UTF-8: {error}. Correct it there."
+        raise Problem(HTTPStatus.BAD_REQUEST, "invalid-argument", told) from None
 
 
 def _with_reason(response: Response, content: dict[str, Any]) -> Response:
@@ -243,12 +241,11 @@ def _with_reason(response: Response, content: dict[str, Any]) -> Response:
     match content:
         case {"error": {"message": str(told)}} if "Expected version '1.0'" in told:
             content["error"]["message"] = f"{told} Send the header A2A-Version: 1.0."
-            return JSONResponse(content, response.status_code)
         case {"error": {"message": str(), "data": [{"metadata": {"parseError": str(why)}}, *_]}}:
             content["error"]["message"] += f": {cleaned(hide_known(why)).rstrip('.')}"
-            return JSONResponse(content, response.status_code)
         case _:
             return response
+    return JSONResponse(content, response.status_code)
 
 
 def _refused(problem: Problem) -> Response:
@@ -260,5 +257,7 @@ def _refused(problem: Problem) -> Response:
 
 def _refused_rpc(problem: Problem) -> Response:
     """A refusal as JSON-RPC has errors."""
-    error = {"code": _CODES.get(problem.status, _BUG), "message": cleaned(hide_known(problem.detail))}
-    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, problem.status, problem.headers)
+    code = _CODES.get(problem.status, _BUG)
+    error = {"code": code, "message": cleaned(hide_known(problem.detail))}
+    status = HTTPStatus.OK if code == _NO_JSON else problem.status
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status, problem.headers)
