@@ -76,7 +76,7 @@ async def test_its_cost_is_that_of_the_process_that_it_starts() -> None:
         process = await platform.autonomy.choose_and_run_agent(SAID)
         assert process.outcome == Completed(Draft("Write a draft"))
         assert (process.ledger.requests, process.usage.cost) == (1, pytest.approx(0.001))
-        assert list(process.ledger.by_process) == [process.id]
+        assert {each.process_id for each in process.ledger.entries} == {process.id}
         poor = ProcessOptions(budget=Budget(cost=0.0005))
         process = await platform.autonomy.choose_and_run_agent(SAID, options=poor)
     assert isinstance(process.outcome, Terminated)

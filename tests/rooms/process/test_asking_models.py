@@ -73,7 +73,6 @@ async def test_actions_ask_models_and_the_ledger_knows_what_each_spent() -> None
         "Writer.write": 100,
     }
     assert process.ledger.by_model == {"scripted": process.usage}
-    assert process.ledger.by_process == {process.id: process.usage}
     assert process.ledger.requests == len(process.ledger.entries) == 4
     assert [each.usage.cost for each in process.history] == [0.01, 0.02, 0.01]
 
@@ -225,7 +224,7 @@ async def test_what_a_started_process_spends_counts_for_the_action_that_started_
     assert process.ledger.by_action == {"Editor.collect": process.usage}
     assert process.history[0].usage == process.usage
     assert [each.action for each in process.ledger.entries][:2] == ["Writer.find_topic", "Writer.outline"]
-    assert set(process.ledger.by_process) == {each.id for each in process.children}
+    assert {each.process_id for each in process.ledger.entries} == {each.id for each in process.children}
 
     model = ScriptedModel([*replies, *replies], usage=CENT)
     platform = AgentPlatform([Editor, Writer], models=model)

@@ -56,7 +56,6 @@ from goalport.runtime.process import (
     kill_unreadable,
     retried,
     settle,
-    step,
 )
 from goalport.runtime.process.listeners import event_of
 from goalport.store import Codec, Json, ProcessStore, Sealed, Seals, StoredTypes
@@ -379,7 +378,7 @@ class Processes(ProcessPlatform):
         if self._durable:
             process.storing, process.storing_ends = True, self._repository.is_stored(process)
         try:
-            await (step if stepped else drive)(process)
+            await drive(process, stepped=stepped)
         finally:
             if has_turns and not process.remote:
                 try:

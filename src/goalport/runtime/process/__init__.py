@@ -42,7 +42,7 @@ from goalport.runtime.process.questions import Question
 from goalport.runtime.process.recording import Definition, ProcessState, kill_unreadable
 from goalport.runtime.process.repository import AgentProcessRepository, retried
 from goalport.runtime.process.scope import PLANNING_SECONDS, Scope, asks_a_model, asks_models, blackboard_for_child
-from goalport.runtime.process.tick import drive, pruned, step
+from goalport.runtime.process.tick import drive, pruned
 
 __all__ = [
     "PLANNING_SECONDS",
@@ -114,6 +114,5 @@ __all__ = [
     "run_subagent",
     "settle",
     "spending_outside",
-    "step",
     "with_awaiting",
 ]

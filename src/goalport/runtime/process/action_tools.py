@@ -52,7 +52,12 @@ def agent_tool(
         source, starts = Agent(agent, description), (takes,)
     else:
         source = agent if isinstance(agent, Agent) else read_agent(agent, SERVICE_TYPES)
-        kind = kind or _result_type(source)
+        if kind is None:
+            kinds = list(dict.fromkeys(goal.output for goal in source.goals if goal.output is not None))
+            if len(kinds) != 1:
+                came = " and ".join(map(type_name, kinds)) or "its goals give nothing"
+                raise _unclear(source.name, "one type of result", came)
+            kind = cast("type", kinds[0])
         starts = (takes,) if takes else _starting_types(source, kind)
     chosen = name or snake(source.name)
     schema, read = _inputs(f"The tool {chosen!r}", starts)
@@ -101,13 +106,6 @@ def _inputs(
         return [Typed(value, kinds[name]) for name, value in named.bind(arguments)[1].items()]
 
     return named.schema({}), read
-
-
-def _result_type(agent: Agent) -> type:
-    kinds = list(dict.fromkeys(goal.output for goal in agent.goals if goal.output is not None))
-    if len(kinds) == 1:
-        return cast("type", kinds[0])
-    raise _unclear(agent.name, "one type of result", " and ".join(map(type_name, kinds)) or "its goals give nothing")
 
 
 def _starting_types(agent: Agent, kind: type) -> Sequence[object]:

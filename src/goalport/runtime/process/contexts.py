@@ -26,26 +26,17 @@ class Context:
     It belongs to a caller, whose ids are apart from those of others; or to all who have a scope, if it names one.
     """
 
-    def __init__(
-        self,
-        context_id: str,
-        caller: Caller = ANONYMOUS,
-        *,
-        scope: str = "",
-        items: Sequence[Item] = (),
-        kept: object = None,
-    ) -> None:
-        """`items` are in the store already, which keeps them as the value `kept`."""
+    def __init__(self, context_id: str, caller: Caller = ANONYMOUS, *, scope: str = "") -> None:
         if not context_id:
             raise ValueError("Expected the id of a context, but got ''. Without one, a process begins with none.")
-        self.id = context_id
-        self.caller = caller
+        self.id, self.caller = context_id, caller
         """The caller to whom it belongs, if it names no scope."""
         self.scope = scope
         """The scope by which it is shared; empty: it is not."""
-        self.kept = kept
+        self.kept: object = None
         """What the store kept of it when it was found or saved; None: nothing."""
-        self._items: Sequence[Item] = items
+        self.stored: Sequence[Item] = ()
+        """The objects that the store had then."""
         self.changes: list[Item] = []
         """What was added and bound since then."""
 
@@ -86,7 +77,9 @@ class Context:
     @property
     def items(self) -> Sequence[Item]:
         """All objects as they were given, see `Typed`: those with names first, then the others."""
-        return _in_order([*self._items, *self.changes])
+        items = [*self.stored, *self.changes]
+        named = {name: value for name, value in items if name is not None}
+        return (*named.items(), *(each for each in items if each[0] is None))
 
     @property
     def names(self) -> Mapping[str, object]:
@@ -108,32 +101,11 @@ class Context:
         """Put all objects on a blackboard: those with names first, then the others, none twice."""
         bound: set[int] = set()
         for name, value in self.items:
-            identity = id(Typed.value_of(value))
             if name is not None:
                 blackboard.bind(name, value)
-                bound.add(identity)
-            elif identity not in bound:
+                bound.add(id(Typed.value_of(value)))
+            elif id(Typed.value_of(value)) not in bound:
                 blackboard.add(value)
-
-    def saved(self, kept: object, changes: int) -> None:
-        """Note that the store keeps it with the first `changes`, as the value `kept`."""
-        self._items = _in_order([*self._items, *self.changes[:changes]])
-        del self.changes[:changes]
-        self.kept = kept
-
-    def follow(self, newer: "Context") -> None:
-        """Hold what others have made of it, and the changes on top of that."""
-        known = {id(Typed.value_of(value)) for _, value in self._items}
-        self._items, self.kept = newer.items, newer.kept
-        for place, (name, value) in enumerate(self.changes):
-            if id(Typed.value_of(value)) in known:  # it is no other object now than the one that was read again
-                again = (each for _, each in self._items if Typed.value_of(each) == Typed.value_of(value))
-                self.changes[place] = name, next(again, value)
-
-
-def _in_order(items: Sequence[Item]) -> Sequence[Item]:
-    named = {name: value for name, value in items if name is not None}
-    return (*named.items(), *(each for each in items if each[0] is None))
 
 
 class ContextRepository(Protocol):
@@ -163,8 +135,7 @@ class StoredContexts:
     """
 
     def __init__(self, store: ProcessStore, codec: Callable[[str], Codec]) -> None:
-        self._store = store
-        self._codec = codec
+        self._store, self._codec = store, codec
 
     async def find(self, context_id: str, caller: Caller = ANONYMOUS, /, *, scope: str = "") -> Context | None:
         """The context as it was saved last; None if there is none, or it is shared by a scope that the caller lacks.
@@ -172,7 +143,10 @@ class StoredContexts:
         Raises `StoreError` and `Unreadable`.
         """
         wanted = Context(context_id, caller, scope=scope)
-        return await self._stored(wanted) if wanted.open_to(caller) else None
+        if not wanted.open_to(caller) or (kept := await self._store.find_context(wanted.key)) is None:
+            return None
+        wanted.stored, wanted.kept = self._read(wanted, kept), kept
+        return wanted
 
     async def save(self, context: Context, /) -> None:
         """Keep what was added and bound since the context was found or saved.
@@ -181,11 +155,19 @@ class StoredContexts:
         name, that of the later save counts. Raises `Unstorable` for what cannot be written, and `StoreError`.
         """
         while True:
-            value, changes = self._written(context), len(context.changes)
+            items, value, number = context.items, self._written(context), len(context.changes)
             if await self._store.save_context(context.key, value, instead_of=context.kept):
-                context.saved(value, changes)
+                context.stored, context.kept = items, value
+                del context.changes[:number]
                 return
-            context.follow(await self._stored(context) or Context(context.id))
+            read = {id(Typed.value_of(each)) for _, each in context.stored}
+            context.kept = await self._store.find_context(context.key)
+            context.stored = () if context.kept is None else self._read(context, context.kept)
+            for place, (name, each) in enumerate(context.changes):
+                mine = Typed.value_of(each)
+                if id(mine) in read:  # it is no other object now than the one that was read again
+                    again = (other for _, other in context.stored if Typed.value_of(other) == mine)
+                    context.changes[place] = name, next(again, each)
 
     async def delete(self, context_id: str, caller: Caller = ANONYMOUS, /, *, scope: str = "") -> bool:
         """Delete the context that `find` finds; processes keep what they began with. Returns whether there was one."""
@@ -205,12 +187,6 @@ class StoredContexts:
             await self._store.delete_context(each)
         return len(found)
 
-    async def _stored(self, wanted: Context) -> Context | None:
-        kept = await self._store.find_context(wanted.key)
-        if kept is None:
-            return None
-        return Context(wanted.id, wanted.caller, scope=wanted.scope, items=self._read(wanted.key, kept), kept=kept)
-
     def _written(self, context: Context) -> object:
         if not self._store.durable:
             return context.items
@@ -224,10 +200,10 @@ class StoredContexts:
                 raise Unstorable(error.kind, error.why, path=", ".join(filter(None, (place, error.path)))) from error
         return written
 
-    def _read(self, key: str, kept: object) -> Sequence[Item]:
+    def _read(self, context: Context, kept: object) -> Sequence[Item]:
         if not self._store.durable:
             return cast("Sequence[Item]", kept)
-        codec, items = self._codec(f"context {key}"), list[Item]()
+        codec, items = self._codec(f"context {context.key}"), list[Item]()
         for number, (name, data, declared) in enumerate(cast("list[tuple[str | None, Json, Json]]", kept)):
             value, kind = codec.decode(data, number), codec.decode(declared)
             items.append((name, value if kind is None else Typed(value, kind)))

@@ -271,7 +271,8 @@ async def _run(process: AgentProcess, action: Action, run: _Run) -> None:
         return
     if isinstance(result, SomeOf) and next(parts_of(result), None) is None:
         result = None
-    run.status, run.result = "declined" if _gave_nothing(action, result) else "succeeded", result
+    # An action that declares a result may return None, with a reason or without one.
+    run.status, run.result = "declined" if result is None and action.outputs.exits else "succeeded", result
 
 
 def _apply(process: AgentProcess, action: Action, run: _Run, words: str | None) -> None:
@@ -319,7 +320,7 @@ def _apply_result(process: AgentProcess, action: Action, result: object, kind: o
     progress.results[action.name] = result
     enters = is_state(type(result))
     before = _open_states(process) if enters else []
-    if not _gave_nothing(action, result):
+    if result is not None or not action.outputs.exits:
         # Conditions that the action itself has stated keep their values.
         decided = process.scope.conditions.keys() | blackboard.stated if post else ()
         if action.settings.clear_blackboard:
@@ -342,11 +343,6 @@ def _apply_result(process: AgentProcess, action: Action, result: object, kind: o
     blackboard.declare(action.output_binding, result, kind if kind is not None and fits(kind, declared) else declared)
     for part, promised in parts_of(result):
         blackboard.declare(action.output_binding, part, promised)
-
-
-def _gave_nothing(action: Action, result: object) -> bool:
-    """Whether an action that declares a result has returned None."""
-    return result is None and bool(action.outputs.exits)
 
 
 def _open_states(process: AgentProcess) -> list[object]:

@@ -5,7 +5,7 @@ Nothing here ends a process: the process checks its budget before the next actio
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -74,25 +74,16 @@ class Ledger:
     @property
     def by_model(self) -> Mapping[str, TokenUsage]:
         """The cost of each model."""
-        return _sums((each.model, each.usage) for each in self.entries)
-
-    @property
-    def by_process(self) -> Mapping[str, TokenUsage]:
-        """The cost of each process of the tree without its sub-processes, by id."""
-        return _sums((each.process_id, each.usage) for each in self.entries)
+        sums: defaultdict[str, TokenUsage] = defaultdict(TokenUsage)
+        for each in self.entries:
+            sums[each.model] += each.usage
+        return dict(sums)
 
     def note(self, entry: Spending, action: str) -> None:
         """Add an entry; `action` is the action of this process to which it is attributed."""
         self.entries.append(entry)
         for sums in (self.by_action, self.unsettled):
             sums[action] = sums.get(action, NOTHING) + entry.usage
-
-
-def _sums(costs: Iterable[tuple[str, TokenUsage]]) -> Mapping[str, TokenUsage]:
-    sums: defaultdict[str, TokenUsage] = defaultdict(TokenUsage)
-    for name, usage in costs:
-        sums[name] += usage
-    return dict(sums)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

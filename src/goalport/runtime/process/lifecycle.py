@@ -32,19 +32,10 @@ class ProcessStatus(StrEnum):
     @property
     def ended(self) -> bool:
         """Whether nothing more happens unless somebody acts from outside."""
-        return self in _ENDED
+        return self not in _GOING_ON
 
 
-_ENDED = frozenset(
-    {
-        ProcessStatus.COMPLETED,
-        ProcessStatus.FAILED,
-        ProcessStatus.TERMINATED,
-        ProcessStatus.KILLED,
-        ProcessStatus.STUCK,
-        ProcessStatus.RESTING,
-    }
-)
+_GOING_ON = frozenset({ProcessStatus.NOT_STARTED, ProcessStatus.RUNNING, ProcessStatus.WAITING, ProcessStatus.PAUSED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ and not in `goalport.agents.plan`, because they read a process (what is pending,
 to wait, for a model for instance: `choose` is asynchronous. Below: the process. Above: `tick`, the platform.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from pydantic import TypeAdapter
 
@@ -105,10 +105,24 @@ class Goap:
         return failed(process) or stuck(process, explain(problem, found))
 
     def steps(self, process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
-        return next_steps(process, found, actual, at_once=process.options.concurrent)
+        """One step, or with the option `concurrent` all that are possible and independent of one another."""
+        possible = iter(found.steps)
+        if process.pending:  # some may have to wait for an answer, and none comes after one that clears what is there
+            clears = [process.scope.actions[step.action].settings.clear_blackboard for step in found.steps]
+            upto = clears.index(True) + 1 if True in clears else len(clears)
+            possible = (each for each in found.steps[:upto] if holds(each.requires.items(), actual))
+        first = next(possible, None)
+        steps = [] if first is None else [first]
+        at_once = self.looks_ahead and process.options.concurrent
+        if first is not None and at_once and may_run_concurrently(process, first):
+            for each in found.steps:
+                possible = may_run_concurrently(process, each) and holds(each.requires.items(), actual)
+                if possible and all(independent(each, other) for other in steps):
+                    steps.append(each)
+        return steps
 
 
-class Utility:
+class Utility(Goap):
     """Takes the most valuable action that is possible now; it needs no goal (user guide, section 3.18)."""
 
     looks_ahead = False
@@ -131,28 +145,6 @@ class Utility:
         answered = process.options.turns and history and history[-1].status == "succeeded"
         failure = None if answered else failed(process)
         return failure or Stuck(f"{declined_actions(process)}{done}: {idleness(problem)}.")
-
-    def steps(self, process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
-        return next_steps(process, found, actual, at_once=False)
-
-
-def next_steps(process: AgentProcess, found: Plan, actual: WorldState, *, at_once: bool) -> list[Operator]:
-    """The steps to take now: one, or with `at_once` all that are possible and independent of one another."""
-    possible = iter(found.steps)
-    if process.pending:  # some steps may have to wait for an answer, and none comes after one that clears what is there
-        clears = [process.scope.actions[step.action].settings.clear_blackboard for step in found.steps]
-        upto = clears.index(True) + 1 if True in clears else len(clears)
-        possible = (each for each in found.steps[:upto] if holds(each.requires.items(), actual))
-    first = next(possible, None)
-    if first is None:
-        return []
-    steps = [first]
-    if at_once and may_run_concurrently(process, first):
-        for each in found.steps:
-            possible = may_run_concurrently(process, each) and holds(each.requires.items(), actual)
-            if possible and all(independent(each, other) for other in steps):
-                steps.append(each)
-    return steps
 
 
 def may_run_concurrently(process: AgentProcess, step: Operator) -> bool:
@@ -244,8 +236,7 @@ class _Choice:
     """The goal that the action reaches."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(NamedTuple):
     """A call of the model: an action with the objects for its missing inputs."""
 
     choice: _Choice
@@ -292,40 +283,30 @@ class Supervisor:
         return list(found.steps)
 
 
-def _choices(process: AgentProcess, problem: Problem) -> Iterator[_Choice]:
+def _choices(process: AgentProcess, problem: Problem) -> Iterable[_Choice]:
     """The actions that can run now or with what the model can give, each once, in the way that lacks least."""
     found: dict[str, _Choice] = {}
-    goals = {goal.name: goal for goal in problem.goals}
+    goals, true = {goal.name: goal for goal in problem.goals}, problem.start.true
     for operator in problem.system.operators:
         action = process.scope.actions[operator.action]
         if action.name in problem.excluded:
             continue
-        goal = goals.get(action.name)
-        missing = _missing(process, problem, operator, action, only_unmade=goal is not None)
-        if missing is None or (action.name in found and len(found[action.name].missing) <= len(missing)):
+        unmet = {fact for fact, value in operator.requires.items() if not problem.start.allows(fact, value=value)}
+        absent = [each for each in action.inputs if each.required and _fact(each) in unmet]
+        if len(set(map(_fact, absent))) < len(unmet) or not all(map(_can_be_given, absent)):
+            continue
+        goal = goals.get(action.name)  # for which the model gives no object that another action makes
+        if goal is not None and any(_is_made(process, each, action) for each in absent):
+            continue
+        missing = tuple({_fact(each): each for each in absent}.values())
+        if action.name in found and len(found[action.name].missing) <= len(missing):
             continue
         again = action.name in process.progress.has_run
-        free = (each for each in action.inputs if again or not (each.required or _fact(each) in problem.start.true))
+        free = (each for each in action.inputs if again or not (each.required or _fact(each) in true))
         may_be_given = (each for each in free if each not in missing and _can_be_given(each))
         optional = tuple(each for each in may_be_given if not _is_made(process, each, action))
         found[action.name] = _Choice(action, operator, missing, optional, goal)
-    yield from found.values()
-
-
-def _missing(
-    process: AgentProcess, problem: Problem, operator: Operator, action: Action, *, only_unmade: bool
-) -> tuple[Input, ...] | None:
-    """The inputs that the model would have to give; None: the action needs what the model cannot give.
-
-    With `only_unmade` it may give no object that another action makes.
-    """
-    unmet = {fact for fact, value in operator.requires.items() if not problem.start.allows(fact, value=value)}
-    absent = {fact: each for each in action.inputs if each.required and (fact := _fact(each)) in unmet}
-    if len(absent) < len(unmet) or not all(map(_can_be_given, absent.values())):
-        return None
-    if only_unmade and any(_is_made(process, each, action) for each in absent.values()):
-        return None
-    return tuple(absent.values())
+    return found.values()
 
 
 def _fact(needed: Input) -> Fact:
@@ -371,12 +352,26 @@ class _NoMoreRounds(Signal):
 async def _decide(process: AgentProcess, problem: Problem, choices: Sequence[_Choice]) -> Plan | Outcome:
     """Ask the model, and put what it gives on the blackboard."""
     ready = next((each for each in choices if each.goal is not None and not each.missing), None)
-    name = f"{process.agent.name}.{_ROLE}"
-    said = ""
+    name, calls = f"{process.agent.name}.{_ROLE}", list[_Call]()
+    # Tools are called as methods are, or by full names where two are called alike.
+    short = [each.action.short_name for each in choices]
+    names = (
+        name if short.count(name) == 1 else snake(each.action.name) for name, each in zip(short, choices, strict=True)
+    )
+    tools = [_tool(each, name, calls) for name, each in zip(distinct(names), choices, strict=True)]
+    chosen = process.options.supervisor_llm
+    if chosen is None:
+        models = process.platform.service(Models)
+        chosen = LlmOptions(role=_ROLE) if isinstance(models, Models) and _ROLE in models.roles else LlmOptions()
+    prompt = _prompt(process)
+    said = again = ""
     for _ in range(_ATTEMPTS):
-        calls: list[_Call] = []
+        context = ActionContext(process, action=name)
+        ai = Ai(process.platform.engine(_Rounds(context), process.groups), Interaction()).with_llm(chosen)
         try:
-            said = await _ask(ActionContext(process, action=name), choices, calls, said)
+            with context.active():
+                asked = ai.with_system_prompt(_TASK).with_tools(*tools).with_id(name)
+                said = excerpt(await asked.generate_text(prompt + again), _SHOWN)
         except Signal as signal:
             last = ready if isinstance(signal, _NoMoreRounds) else None
             return Terminated(signal.reason) if last is None else _together([last], problem)
@@ -388,29 +383,9 @@ async def _decide(process: AgentProcess, problem: Problem, choices: Sequence[_Ch
             return _plan(process, problem, calls)
         if ready is not None:
             return _together([ready], problem)
-    answer = f" It said: {excerpt(said, _SHOWN)}" if said else ""
-    return Stuck(f"The supervisor's model chose no action.{answer}")
-
-
-async def _ask(context: ActionContext, choices: Sequence[_Choice], calls: list[_Call], said: str) -> str:
-    """Ask the model once; its calls are added to `calls`. Returns what it says; `said` is what it said before."""
-    process, short = context.process, [each.action.short_name for each in choices]
-    # Tools are called as methods are, or by full names where two are called alike.
-    names = (
-        name if short.count(name) == 1 else snake(each.action.name) for name, each in zip(short, choices, strict=True)
-    )
-    tools = [_tool(each, name, calls) for name, each in zip(distinct(names), choices, strict=True)]
-    chosen = process.options.supervisor_llm
-    if chosen is None:
-        models = process.platform.service(Models)
-        chosen = LlmOptions(role=_ROLE) if isinstance(models, Models) and _ROLE in models.roles else LlmOptions()
-    ai = Ai(process.platform.engine(_Rounds(context), process.groups), Interaction()).with_llm(chosen)
-    prompt = _prompt(process)
-    if said:
-        answer = excerpt(said, _SHOWN)
-        prompt += f"\n\nThe goal is not reached yet, and you called no tool. You said: {answer}\nCall a tool now."
-    with context.active():
-        return await ai.with_system_prompt(_TASK).with_tools(*tools).with_id(context.action).generate_text(prompt)
+        if said:
+            again = f"\n\nThe goal is not reached yet, and you called no tool. You said: {said}\nCall a tool now."
+    return Stuck(f"The supervisor's model chose no action.{f' It said: {said}' if said else ''}")
 
 
 def _tool(choice: _Choice, name: str, calls: list[_Call]) -> Tool:
@@ -460,29 +435,28 @@ def _plan(process: AgentProcess, problem: Problem, calls: Sequence[_Call]) -> Pl
 
     The model chooses again afterwards, so that a call which has to come later is not lost.
     """
+
+    def go_together(call: _Call, other: _Call) -> bool:
+        """Whether two calls can be made at the same time: neither changes what the other needs or was given."""
+        steps = call.choice.operator, other.choice.operator
+        at_goal = call.choice.goal is not None or other.choice.goal is not None
+        if at_goal or not independent(*steps) or not all(may_run_concurrently(process, each) for each in steps):
+            return False
+        return not any(
+            related(given.type, wanted.type) and given.binding == wanted.binding and (given, value) not in second.given
+            for first, second in ((call, other), (other, call))
+            for given, value in first.given
+            for wanted in second.choice.action.inputs
+        )
+
     taken: list[_Call] = []
     for call in sorted(calls, key=lambda each: each.choice.goal is not None):
-        if all(_go_together(process, call, other) for other in taken):
+        if all(go_together(call, other) for other in taken):
             taken.append(call)
     for call in taken:
         for wanted, value in call.given:
             process.blackboard.declare(wanted.binding, value, wanted.type)
     return _together([call.choice for call in taken], problem)
-
-
-def _go_together(process: AgentProcess, call: _Call, other: _Call) -> bool:
-    """Whether two calls can be made at the same time: neither changes what the other needs or was given."""
-    one, two = call.choice, other.choice
-    if one.goal is not None or two.goal is not None or not independent(one.operator, two.operator):
-        return False
-    if not all(may_run_concurrently(process, each.operator) for each in (one, two)):
-        return False
-    return not any(
-        related(given.type, wanted.type) and given.binding == wanted.binding and (given, value) not in second.given
-        for first, second in ((call, other), (other, call))
-        for given, value in first.given
-        for wanted in second.choice.action.inputs
-    )
 
 
 def _prompt(process: AgentProcess) -> str:

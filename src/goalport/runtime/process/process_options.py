@@ -8,9 +8,10 @@ sections 3.6.10 and 3.14.)
 import math
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum, StrEnum
-from typing import Any, Protocol, runtime_checkable
+from types import SimpleNamespace
+from typing import Any, Protocol, cast, runtime_checkable
 
 from goalport.agents.blackboard import Blackboard
 from goalport.agents.domain import PlannerType
@@ -18,6 +19,7 @@ from goalport.agents.domain.checks import require_limit
 from goalport.base.events import EventListener
 from goalport.base.observe import PlanListener, PromptListener
 from goalport.models.llm import LlmOptions, TokenUsage
+from goalport.runtime.process.action_progress import ActionInvocation
 from goalport.runtime.process.ledger import Budget, in_dollars
 
 
@@ -232,11 +234,6 @@ class ProcessOptions:
             if seconds is not None and not (isinstance(seconds, (int, float)) and 0 <= seconds < math.inf):
                 raise TypeError(f"Expected {what} to be a number of seconds from 0 up, but got {seconds!r}.")
 
-    @property
-    def unhurried(self) -> bool:
-        """Whether there may be pauses between actions."""
-        return self.delay > 0 or self.schedule is not None
-
     def with_(self, **changes: Any) -> "ProcessOptions":
         """A copy in which the given fields have other values: `options.with_(delay=Delay.LONG, prune=True)`.
 
@@ -266,24 +263,10 @@ class ProcessOptions:
 
     def concurrency(self, process: ProcessView, wanted: Sequence[str]) -> int:
         """How many of the wanted actions may run at once; it is never less than 1."""
-        return next((n for n in range(1, len(wanted)) if self.overrun(_ProcessAfter(process, wanted[:n]))), len(wanted))
-
-
-@dataclass(frozen=True, slots=True)
-class _PlannedInvocation:
-    """An action that will run, as an entry of the history."""
-
-    action: str
-    seconds: float = 0.0
-    status: str = "planned"
-    error: str | None = None
-
-
-class _ProcessAfter:
-    """A process as it would be after some more actions."""
-
-    def __init__(self, process: ProcessView, actions: Sequence[str]) -> None:
-        self.history = (*process.history, *map(_PlannedInvocation, actions))
-        self.usage, self.turn_usage = process.usage, process.turn_usage
-        self.turn_actions = process.turn_actions + len(actions)
-        self.blackboard = process.blackboard
+        at, known = datetime.now(UTC), {"usage": process.usage, "turn_usage": process.turn_usage}
+        for number in range(1, len(wanted)):
+            planned = [ActionInvocation(each, at, 0.0, "planned") for each in wanted[:number]]
+            counts = {"history": (*process.history, *planned), "turn_actions": process.turn_actions + number}
+            if self.overrun(cast("ProcessView", SimpleNamespace(**known, **counts, blackboard=process.blackboard))):
+                return number
+        return len(wanted)

@@ -103,7 +103,12 @@ class Scope:
         self._by_class = [each for each in unnamed if _is_plain(each.type)]
         self._by_entry = [each for each in unnamed if not _is_plain(each.type)]
         self._named = [each for each in available if each.binding != DEFAULT_BINDING]
-        self._generic = tuple(each for each in self._inputs() if not _is_plain(each.type))
+        figures = (each for action in self.with_computed_cost for each in (action.cost, action.value) if each)
+        askers = (*self.actions.values(), *self.conditions.values(), *figures)
+        takes = chain.from_iterable(inputs_of(each.parameters) for each in askers)
+        exports = ((*each.export.starting_input_types, each.output) for each in self.goals.values())
+        of_goals = (Available(kind) for kinds in exports for kind in kinds if kind is not None)
+        self._generic = tuple(each for each in (*takes, *of_goals) if not _is_plain(each.type))
         self._triggers = tuple(each for each in self.facts if isinstance(each, LastResult))
         self._numbered = tuple(dict.fromkeys((*self.facts, *map(HasRun, self.actions))))
         """The facts in the order of their bits: a set of facts is an integer, because it is asked for at each step."""
@@ -200,23 +205,19 @@ class Scope:
         for entry in blackboard.samples:
             bits = known.get(type(entry.value))
             if bits is None:
-                bits = known[type(entry.value)] = self._joined(
-                    fact for fact in self._by_class if is_of(entry.value, None, fact.type)
-                )
+                shown = [fact for fact in self._by_class if is_of(entry.value, None, fact.type)]
+                bits = known[type(entry.value)] = self._joined(shown)
             found |= bits
-        if self._needs_more:
-            found |= self._joined(self._more_facts_on(blackboard))
+        if self._needs_more:  # than the class of an object
+            board, last = blackboard, blackboard.last_entry
+            more: list[Fact] = [each for each in self._by_entry if board.last(each.type) is not None]
+            more += [each for each in self._named if board.get(each.binding, cast("type", each.type)) is not None]
+            more += [each for each in self._triggers if last is not None and last.is_of(each.type)]
+            more += [each for each in self._stated_conditions if board.conditions.get(each.condition, False)]
+            found |= self._joined(more)
         if groups is not None and self.groups:
-            found |= self._joined(each for each in self.groups if groups.unmet(each) is None)
+            found |= self._joined([each for each in self.groups if groups.unmet(each) is None])
         return found
-
-    def _more_facts_on(self, blackboard: Blackboard) -> Iterator[Fact]:
-        """The facts that more decides than the class of an object."""
-        yield from (each for each in self._by_entry if blackboard.last(each.type) is not None)
-        yield from (each for each in self._named if blackboard.get(each.binding, cast("type", each.type)) is not None)
-        last = blackboard.last_entry
-        yield from (each for each in self._triggers if last is not None and last.is_of(each.type))
-        yield from (each for each in self._stated_conditions if blackboard.conditions.get(each.condition, False))
 
     def _joined(self, facts: Iterable[Fact]) -> int:
         joined = 0
@@ -278,18 +279,6 @@ class Scope:
         made = {fact for each in self.system.operators for fact in _made_true(each)}
         unnamed = (each for each in self.facts if isinstance(each, Available) and each.binding == DEFAULT_BINDING)
         return tuple(dict.fromkeys(each.type for each in unnamed if each not in made))
-
-    def _inputs(self) -> Iterable[Available]:
-        """The inputs of actions, conditions and costs, required or not, and the start inputs and outputs of goals."""
-        figures = (
-            each for action in self.with_computed_cost for each in (action.cost, action.value) if each is not None
-        )
-        for asker in (*self.actions.values(), *self.conditions.values(), *figures):
-            yield from inputs_of(asker.parameters)
-        for goal in self.goals.values():
-            yield from (Available(kind) for kind in goal.export.starting_input_types)
-            if goal.output is not None:
-                yield Available(goal.output)
 
 
 def _triggered(action: Action) -> Action:

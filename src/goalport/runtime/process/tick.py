@@ -9,7 +9,8 @@ pruning, which removes actions that cannot help before a process begins. (User g
 import math
 import sys
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -49,7 +50,6 @@ _log = getLogger(__name__)
 DEAREST: Final = 1e9
 """What a cost counts as that cannot be computed: more than any real one, and small enough to be added up exactly."""
 _LARGEST: Final = sys.float_info.max
-_NO_FIGURES: tuple[dict[str, float], dict[str, float]] = ({}, {})
 _ROUNDS: Final = 20
 """How many times in a row handlers may request a new plan with which no action can run."""
 
@@ -57,36 +57,29 @@ _ROUNDS: Final = 20
 class _Faulty(Exception):
     """A policy, a schedule or a handler of a user has failed."""
 
-    def __init__(self, owner: object, method: str) -> None:
-        super().__init__(f"{type(owner).__name__}.{method}")
+
+@contextmanager
+def _blaming(owner: object, method: str) -> Generator[None]:
+    """A block in which a user's policy, schedule or handler is called: its failure ends the process."""
+    try:
+        yield
+    except Exception as error:
+        raise _Faulty(f"{type(owner).__name__}.{method}") from error
 
 
-async def drive(process: AgentProcess) -> None:
-    """Run a process until it has an outcome, which is stored in the process."""
+async def drive(process: AgentProcess, *, stepped: bool = False) -> None:
+    """Run a process until it has an outcome, which is stored in the process; `stepped`: run one step, and let it rest.
 
-    async def to_the_end(process: AgentProcess) -> Outcome | None:
-        outcome: Outcome | None = None
-        while outcome is None:
-            outcome = await tick(process)
-        return outcome
-
-    await _advance(process, to_the_end)
-
-
-async def step(process: AgentProcess) -> None:
-    """Run one step of a process; afterwards it has an outcome or rests."""
-    await _advance(process, tick)
-
-
-async def _advance(process: AgentProcess, steps: Callable[[AgentProcess], Awaitable[Outcome | None]]) -> None:
-    with process_span(
-        process.agent.name, process_id=process.id, description=process.agent.description, trace=process.trace
-    ) as span:
+    A kill takes precedence over an outcome that came at the same moment. Of a process that has ended for good, the
+    sub-processes that have not ended are killed.
+    """
+    described = process.agent.name, process.agent.description
+    with process_span(described[0], process_id=process.id, description=described[1], trace=process.trace) as span:
         process.traced = span.is_recording()
         outcome: Outcome | None = None
         goes_on = False
         try:
-            outcome = await _run(process, steps)
+            outcome = await _run(process, stepped=stepped)
             goes_on = outcome is None and process.end_requested is None
         except Exception as bug:
             _log.exception("Process %s could not go on.", process.id)
@@ -102,7 +95,7 @@ async def _advance(process: AgentProcess, steps: Callable[[AgentProcess], Awaita
             note_end(span, "process", str(process.status), process.usage.spent)
 
 
-async def _run(process: AgentProcess, steps: Callable[[AgentProcess], Awaitable[Outcome | None]]) -> Outcome | None:
+async def _run(process: AgentProcess, *, stepped: bool) -> Outcome | None:
     """Take steps as the current process, in the scope that a kill cancels, and the deadline."""
     if process.outcome is None:
         process.status, process.driven = ProcessStatus.RUNNING, True
@@ -114,7 +107,9 @@ async def _run(process: AgentProcess, steps: Callable[[AgentProcess], Awaitable[
     outcome: Outcome | None = None
     try:
         with ContextValues((TOOL_CONTEXT, current), (CALL_SITE, None)), scope:
-            outcome = await steps(process)
+            outcome = await tick(process)
+            while outcome is None and not stepped:
+                outcome = await tick(process)
     finally:
         if scope.cancelled_caught and process.end_requested is None and not process.remote:
             reason = f"The deadline of {limit:g} s has passed."
@@ -125,19 +120,15 @@ async def _run(process: AgentProcess, steps: Callable[[AgentProcess], Awaitable[
 
 
 def _end(process: AgentProcess, outcome: Outcome | None) -> None:
-    """Set the outcome of the process; if it is final, kill the sub-processes that have not ended.
-
-    A kill takes precedence over an outcome that came at the same moment.
-    """
     requested = process.end_requested
     if requested is not None and (isinstance(requested, Killed) or outcome is None or not outcome.final):
         outcome = requested
     outcome = outcome or Terminated("Its task was cancelled: the program stopped, or an action cancelled it.")
-    wanted = isinstance(requested, Killed | Terminated)
-    if process.options.turns and not wanted and isinstance(outcome, Failed | Terminated):
-        outcome = Stuck(outcome.reason, turn_failed=True)
-    elif process.options.turns and isinstance(outcome, Stuck) and not outcome.turn_failed:
-        outcome = replace(outcome, rests=True)
+    if process.options.turns:
+        if isinstance(outcome, Failed | Terminated) and not isinstance(requested, Killed | Terminated):
+            outcome = Stuck(outcome.reason, turn_failed=True)
+        elif isinstance(outcome, Stuck) and not outcome.turn_failed:
+            outcome = replace(outcome, rests=True)
     if outcome.final:
         for child in process.children:
             if not child.status.ended:
@@ -149,13 +140,14 @@ async def tick(process: AgentProcess) -> Outcome | None:
     """Plan and run one action. Returns the outcome when the process has one, else None."""
     if process.end_requested is not None:
         return process.end_requested
+    progress = process.progress
     resumed = _resumed(process)
-    if resumed and process.progress.triggers[resumed] is process.blackboard.last_entry:
+    if resumed and progress.triggers[resumed] is process.blackboard.last_entry:
         return await _go_on(process, resumed)
     planner = planner_for(process.agent, process.options)
     found, actual = await formulate(process, planner)
     resumed = resumed or _resumed(process)  # costs take their time, and an answer may have come meanwhile
-    skipped, process.progress.skipped = process.progress.skipped, frozenset()
+    skipped, progress.skipped = progress.skipped, frozenset()
     if not isinstance(found, Plan):
         if skipped:
             return None
@@ -176,7 +168,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
         return Terminated(overrun)
     if len(steps) > 1:
         steps = steps[: process.options.concurrency(process, [step.action for step in steps])]
-    if process.options.unhurried and await paused(process, steps[0].action):
+    if (process.options.delay > 0 or process.options.schedule is not None) and await paused(process, steps[0].action):
         return None
     if process.listeners.attentive:
         process.emit(PlanFormulated(found.goal.name, process.plan, process_id=process.id))
@@ -186,9 +178,10 @@ async def tick(process: AgentProcess) -> Outcome | None:
 
 def _resumed(process: AgentProcess) -> str:
     """The first of the actions that were parked after a trigger and can go on; empty: there is none."""
-    progress = process.progress
-    waiting = {*process.pending, *progress.interrupted} if progress.triggers else ()
-    return next((each for each in progress.triggers if each not in waiting), "")
+    if not process.progress.triggers:
+        return ""
+    waiting = {*process.pending, *process.progress.interrupted}
+    return next((each for each in process.progress.triggers if each not in waiting), "")
 
 
 async def _go_on(process: AgentProcess, action: str) -> Outcome | None:
@@ -215,7 +208,7 @@ def _overrun(process: AgentProcess) -> str | None:
     try:
         return process.options.overrun(process)
     except Exception as error:
-        raise _Faulty(process.options.early_termination, "reason_to_end") from error
+        raise _Faulty(f"{type(process.options.early_termination).__name__}.reason_to_end") from error
 
 
 async def paused(process: AgentProcess, action: str) -> bool:
@@ -226,12 +219,10 @@ async def paused(process: AgentProcess, action: str) -> bool:
     progress.paused_after = len(progress.history)
     seconds = float(process.options.delay) if progress.history else 0.0
     schedule = process.options.schedule
-    try:
+    with _blaming(schedule, "not_before"):
         begins_at = None if schedule is None else schedule.not_before(process, action)
         if begins_at is not None:
             seconds = max(seconds, (begins_at - datetime.now(UTC)).total_seconds())
-    except Exception as error:
-        raise _Faulty(schedule, "not_before") from error
     if seconds <= 0:
         return False
     process.status = ProcessStatus.PAUSED
@@ -252,10 +243,8 @@ async def unstick(process: AgentProcess, outcome: Outcome) -> Outcome | None:
     if not isinstance(outcome, Stuck):
         return outcome
     policy = process.options.early_termination
-    try:
+    with _blaming(policy, "reason_to_end"):
         reason = None if policy is None else policy.reason_to_end(process, stuck=True)
-    except Exception as error:
-        raise _Faulty(policy, "reason_to_end") from error
     if reason:
         return Terminated(f"{reason} {outcome.reason}")
     owners = {id(owner): owner for goal in process.scope.goals if (owner := process.scope.actions[goal].owner)}
@@ -264,10 +253,8 @@ async def unstick(process: AgentProcess, outcome: Outcome) -> Outcome | None:
     if handlers and (why_futile := _why_futile(process)):
         return replace(outcome, reason=f"{outcome.reason} {why_futile}")
     for handler in handlers:
-        try:
+        with _blaming(handler, "handle_stuck"):
             result = await ActionContext(process).call(partial(handler.handle_stuck, process))
-        except Exception as error:
-            raise _Faulty(handler, "handle_stuck") from error
         name = type(handler).__name__
         if not isinstance(result, StuckResult):
             raise TypeError(
@@ -284,13 +271,9 @@ async def unstick(process: AgentProcess, outcome: Outcome) -> Outcome | None:
 
 def _why_futile(process: AgentProcess) -> str | None:
     """Why it is useless to ask the handlers again; None: they may help."""
-    progress, blackboard = process.progress, process.blackboard
-    standing = (
-        tuple(map(id, blackboard.objects)),
-        tuple(blackboard.conditions.items()),
-        frozenset(progress.has_run),
-        frozenset(progress.left_out),
-    )
+    progress, board = process.progress, process.blackboard
+    facts = tuple(map(id, board.objects)), tuple(board.conditions.items())
+    standing = *facts, frozenset(progress.has_run), frozenset(progress.left_out)
     if progress.impasse_after != len(progress.history):
         progress.impasse_after = len(progress.history)
         progress.impasses.clear()
@@ -307,18 +290,18 @@ async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | Out
 
     Conditions are evaluated one by one, and only those that can change the plan.
     """
-    costs, values = _NO_FIGURES
-    if process.scope.with_computed_cost:
-        costs, values = {}, {}
-    for action in process.scope.with_computed_cost:  # anew for each plan; an infinite cost means never
-        if action.cost is not None:
-            declared = action.settings.cost
-            costs[action.name] = await _figure(process, action, action.cost, declared, DEAREST, least=0.0)
-        if action.value is not None:
-            value = action.settings.value
-            values[action.name] = await _figure(process, action, action.value, value, value)
+    costs, values = dict[str, float](), dict[str, float]()
     answers: dict[Fact, bool | None] = {}
     scope, progress = process.scope, process.progress
+    for action in scope.with_computed_cost:  # anew for each plan
+        declared = action.settings
+        if action.cost is not None:
+            costs[action.name] = await _figure(process, action, action.cost, declared.cost, DEAREST, least=0.0)
+        if action.value is not None:
+            values[action.name] = await _figure(process, action, action.value, declared.value, declared.value)
+    never = [name for name, cost in costs.items() if cost == math.inf]
+    for name in never:
+        del costs[name]
     while True:
         actual = known = scope.world_on(process.blackboard, process.groups, progress.has_run)
         if answers:  # conditions that were not evaluated yet are unknown
@@ -327,32 +310,24 @@ async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | Out
                 known.unknown.difference(answers),
                 frozenset(fact for fact, answer in answers.items() if answer is None),
             )
-        if planner.looks_ahead and len(goals := process.goals) == 1 and not process.pending:
+        waiting = process.pending
+        if planner.looks_ahead and len(goals := process.goals) == 1 and not waiting:
             reached = scope.reached[goals[0]]  # no search would find another plan, if the only goal holds
             has_run = scope.goals[goals[0]].action in progress.has_run
             if has_run and reached.goal.requires.keys() <= actual.true:
                 return reached, actual
-        problem = _problem(process, actual, costs, values)
-        if process.pending:
+        left_out = progress.left_out.keys() if progress.left_out else ()
+        excluded = progress.skipped.union(left_out, never) if left_out or never else progress.skipped
+        problem = scope.problem(scope.system_on(process.blackboard), actual, process.goals, excluded)
+        if costs or values:
+            problem = replace(problem, costs=costs, values=values)
+        if waiting:
             problem = planner.while_waiting(process, problem)
         found = await planner.choose(process, problem)
         if not isinstance(found, Undecided):
             return found, actual
         assert isinstance(found.fact, Holds)
         answers[found.fact] = await _evaluate(process, scope.conditions[found.fact.condition])
-
-
-def _problem(
-    process: AgentProcess, start: WorldState, costs: Mapping[str, float], values: Mapping[str, float]
-) -> Problem:
-    """The problem from these facts to the goals of a process, with the actions left out that must not run."""
-    scope, progress = process.scope, process.progress
-    left_out = progress.skipped.union(progress.left_out) if progress.left_out else progress.skipped
-    if never := [name for name, cost in costs.items() if cost == math.inf]:
-        left_out = left_out.union(never)
-        costs = {name: cost for name, cost in costs.items() if cost < math.inf}
-    problem = scope.problem(scope.system_on(process.blackboard), start, process.goals, left_out)
-    return replace(problem, costs=costs, values=values) if costs or values else problem
 
 
 async def _evaluate(process: AgentProcess, condition: Condition) -> bool | None:
@@ -395,7 +370,7 @@ async def _figure(
 
 
 def usable_figure(figure: object, least: float) -> float | None:
-    """A figure as a float, if it is a number of at least `least`; else None. Only a cost may be infinite."""
+    """A figure as a float, if it is a number of at least `least`; else None. Only a cost may be infinite: never."""
     if not isinstance(figure, (int, float, Decimal)) or (isinstance(figure, Decimal) and figure.is_nan()):
         return None  # a Decimal NaN cannot be compared
     if least == 0 and figure == math.inf:
