@@ -7,8 +7,8 @@ from hypothesis import given, strategies as st
 
 from goalport import AgentPlatform, AgentProcess, UserInput, achieves_goal, agent
 from goalport.agents.blackboard import Blackboard
-from goalport.runtime.process.recording import Recorder, restored
-from goalport.store import InMemoryProcessStore, Lease, ProcessRecord
+from goalport.runtime.process.recording import FamilyRecords, Recorder
+from goalport.store import Codec, InMemoryProcessStore, Lease, ProcessRecord
 
 NAMES = ("it", "draft", "note")
 Step: TypeAlias = tuple[str, str, int]
@@ -78,9 +78,10 @@ async def test_a_blackboard_comes_back_from_records_that_were_made_along_the_way
             take(process.blackboard, things, step)
     await store.save([recorder.changes(process)], lease, wake_at=None, release=True)
 
-    def make(record: ProcessRecord, _: AgentProcess | None) -> AgentProcess:
+    def make(record: ProcessRecord, _: AgentProcess | None, __: Codec) -> AgentProcess:
         return AgentProcess(record.id, process.scope, process.options, process.caller, process.platform, process.groups)
 
-    ((found, again),) = restored((await store.family(process.id))[0], make).items()
+    records = FamilyRecords(lambda _, __: None, make, None, durable=False)
+    (found,) = records.restored((await store.family(process.id))[0], {})
     assert seen(found.blackboard) == seen(process.blackboard)
-    assert not again.changes(found).objects
+    assert not records.changes(found).objects

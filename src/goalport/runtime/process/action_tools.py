@@ -17,11 +17,11 @@ from pydantic import TypeAdapter, ValidationError
 from goalport.agents.blackboard import Typed
 from goalport.agents.domain import Agent, WaitFor, read_agent
 from goalport.agents.plan import Available
-from goalport.base.errors import BadInput, DeclarationError, GoalportError, ProcessEnded
+from goalport.base.errors import BadInput, DeclarationError, ProcessEnded
 from goalport.base.words import corrections, type_label, type_name, validation_problems
 from goalport.runtime.ai.output_type import output_schema
 from goalport.runtime.process.agent_process import AgentProcess
-from goalport.runtime.process.context import ActionContext
+from goalport.runtime.process.context import CONTEXT, ActionContext
 from goalport.runtime.process.execution import SERVICE_TYPES
 from goalport.runtime.process.scope import Scope
 from goalport.tools import Parameter, Tool, ToolResult, snake
@@ -64,10 +64,7 @@ def agent_tool(
 
     async def run(arguments: Mapping[str, object]) -> ToolResult:
         inputs = read(arguments)
-        try:
-            context = ActionContext.current()
-        except GoalportError:
-            context = None
+        context = CONTEXT.get()
         if context is None or AgentProcess.current() not in (None, context.process):  # or one of a parent process
             return ToolResult.of_error(
                 f"The agent {source.name!r} runs as part of an action, and was called outside of one. "
@@ -169,9 +166,8 @@ class _AwaitingHandler:
 
     async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
         self.check(arguments)  # do not ask a person about an invalid call
-        try:
-            context = ActionContext.current()
-        except GoalportError:
+        context = CONTEXT.get()
+        if context is None:
             return ToolResult.of_error(
                 f"The tool {self.tool.name!r} may have to ask a person, and nobody can be asked here."
             )

@@ -192,7 +192,7 @@ class AgentProcess:
     durable: bool = field(default=False, init=False)
     """Whether each of its steps is stored, so that it goes on when the program has ended in its middle."""
     behind: bool = field(default=False, init=False)
-    """Whether an action has ended since it was stored last."""
+    """Whether an action has ended that is stored before the next one begins, or with the end of the process."""
     storing: bool = field(default=False, init=False)
     """Whether its outcome is not told yet, because it is not stored yet."""
     storing_ends: bool = field(default=False, init=False)
@@ -750,14 +750,10 @@ class AgentProcess:
 
     # What is stored of it.
 
-    async def checkpoint(self, *, soon: bool = False, late: bool = False) -> None:
-        """Store it between two actions, if its steps are stored.
-
-        `soon`: not now, but before the next action or with its end. `late`: only if a call with `soon` came before.
-        """
-        due = self.durable and not soon and (self.behind or not late)
-        self.behind = self.durable and soon
-        if due:
+    async def checkpoint(self) -> None:
+        """Store it between two actions, if its steps are stored."""
+        self.behind = False
+        if self.durable:
             await self.platform.checkpoint(self)
             await checkpoint_if_cancelled()
 

@@ -100,7 +100,8 @@ _SHOWN: Final = 2_000
 """The most characters of arguments that a person is shown."""
 _LONGEST_REASON: Final = 300
 """The most characters of a model's reason for declining that people are shown."""
-_current: "ContextVar[ActionContext | None]" = ContextVar("goalport_context", default=None)
+CONTEXT: "Final[ContextVar[ActionContext | None]]" = ContextVar("goalport_context", default=None)
+"""The context of the action that the calling code runs in; None: it runs in none."""
 
 
 class OperationContext:
@@ -292,7 +293,7 @@ class ActionContext(OperationContext):
     @staticmethod
     def current() -> "ActionContext":
         """The context of the action that the calling code runs in. Raises `GoalportError` outside of one."""
-        found = _current.get()
+        found = CONTEXT.get()
         if found is None:
             raise GoalportError("Expected to be called from an action, but none is running here. Call it in an action.")
         return found
@@ -302,7 +303,7 @@ class ActionContext(OperationContext):
     def active(self) -> ContextValues:
         """The block in which this is the current context."""
         return ContextValues(
-            (_current, self),
+            (CONTEXT, self),
             (TOOL_CONTEXT, ToolContext(self.process, lambda: self.ai.engine, tool_context().callers)),
             (PLACE, ""),
             (CALL_SITE, ActionCalls(self)),

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from goalport.base.caller import Caller
-from goalport.base.errors import GoalportError
 from goalport.base.events import Event, EventListener, SourcesShown
 from goalport.models.llm import TokenUsage
 from goalport.runtime.ai import Operation
 from goalport.runtime.process.agent_process import AgentProcess
-from goalport.runtime.process.context import ActionContext, ActionOperation
+from goalport.runtime.process.context import CONTEXT, ActionContext, ActionOperation
 from goalport.runtime.process.ledger import Spending
 from goalport.tools import ContextValues, Tool, ToolResult
 
@@ -90,12 +89,10 @@ class _Current:
         process = AgentProcess.current()
         if process is None:
             return getattr(self._outside, name)
-        try:
-            context = ActionContext.current()
-        except GoalportError:
+        context = CONTEXT.get()
+        if context is None or context.process is not process:  # it may be that of the action that started the process
             context = ActionContext(process)
-        # A process that was started by an action inherits the context variable of that action.
-        return getattr(ActionOperation(context if context.process is process else ActionContext(process)), name)
+        return getattr(ActionOperation(context), name)
 
 
 def current_operation(listener: EventListener) -> Operation:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from logging import ERROR, INFO, getLogger
 from traceback import clear_frames
-from types import TracebackType
 from typing import Final, Protocol, cast, runtime_checkable
 
 import anyio
@@ -181,8 +180,8 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     """
     progress = process.progress
     number, planned = len(progress.history) + 1, len(progress.history) + len(process.plan)
-    if process.durable:
-        await process.checkpoint(late=True)
+    if process.behind:
+        await process.checkpoint()
     journal = progress.begin(action.name)
     if not action.settings.repeatable:
         journal.running = True
@@ -250,7 +249,9 @@ async def _conclude(process: AgentProcess, action: Action, run: _Run) -> None:
         process.emit(ActionFinished(action.name, *done, process_id=process.id))
     if process.durable:  # the end of the goal's action is probably that of the process, with which it is stored
         at_goal = process.goal is not None and process.goal.action == action.name
-        await process.checkpoint(soon=at_goal and run.status == "succeeded")
+        process.behind = at_goal and run.status == "succeeded"
+        if not process.behind:
+            await process.checkpoint()
 
 
 async def _run(process: AgentProcess, action: Action, run: _Run) -> None:
@@ -392,18 +393,16 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
     context = ActionContext(process, action=action.name)
     process.blackboard.forget_stated()
     process.progress.declined.pop(action.name, None)
-    with _Parking(context), context.active():
-        arguments = await fill(action.parameters, action.owner, context)
-        for rule in action.access:  # one that cannot be decided does not hold
-            try:
-                lacking = rule.lacking(process.caller, arguments)
-            except Exception as error:
-                raise AccessDenied(action.name, f"that {rule.text!r} can be decided ({in_words(error)})") from error
-            if lacking:
-                raise AccessDenied(action.name, lacking)
-        if action.roles:
-            context.tools = await _tools(process, action, ActionOperation(context))
-        result = await context.call(action.function, **arguments)
+    context.journal.begin()
+    try:
+        with context.active():
+            result = await _call(process, action, context)
+    except BaseException as end:
+        _abandon(context, end)
+        raise
+    if context.journal.parked:
+        context.abandoned = True
+        raise Parked
     # Storing and sending it takes several times as much memory, which all other calls would go without.
     if (size := estimated_size(result)) > process.platform.max_object_bytes:
         raise NonRetryable(
@@ -434,36 +433,35 @@ async def _tools(process: AgentProcess, action: Action, operation: ActionOperati
     return tuple(each.with_layer(after_delay) for each in found) if seconds > 0 else found
 
 
-class _Parking:
-    """After an attempt has parked its action it ends with `Parked`, even if its code catches that or returns a result.
+async def _call(process: AgentProcess, action: Action, context: ActionContext) -> object:
+    arguments = await fill(action.parameters, action.owner, context)
+    for rule in action.access:  # one that cannot be decided does not hold
+        try:
+            lacking = rule.lacking(process.caller, arguments)
+        except Exception as error:
+            raise AccessDenied(action.name, f"that {rule.text!r} can be decided ({in_words(error)})") from error
+        if lacking:
+            raise AccessDenied(action.name, lacking)
+    if action.roles:
+        context.tools = await _tools(process, action, ActionOperation(context))
+    return await context.call(action.function, **arguments)
 
-    If something else that it did at the same time has failed, that failure is raised instead.
+
+def _abandon(context: ActionContext, end: BaseException) -> None:
+    """Raise what an attempt ends with instead of this.
+
+    After it has parked its action it ends with `Parked`, even if its code catches that. If something else that it did
+    at the same time has failed, that failure is raised.
     """
-
-    __slots__ = ("_context",)
-
-    def __init__(self, context: ActionContext) -> None:
-        self._context = context
-
-    def __enter__(self) -> None:
-        self._context.journal.begin()
-
-    def __exit__(self, _kind: object, end: BaseException | None, _traceback: TracebackType | None) -> None:
-        parked = self._context.journal.parked
-        if end is None and not parked:
-            return
-        self._context.abandoned = True
-        if end is not None:
-            signal = signal_in(end)
-            parts = (leaf for each in causes(end, implicit=True) for leaf in leaves(each))
-            if isinstance(signal, TerminateAgent) or not any(isinstance(each, Parked) for each in parts):
-                if signal is None or signal is end:
-                    return
-                raise signal from end
-            if not parked:
-                words = "It kept an earlier attempt's wait for an answer. Ask anew in each attempt."
-                raise NonRetryable(words) from None
+    context.abandoned, signal = True, signal_in(end)
+    parts = (leaf for each in causes(end, implicit=True) for leaf in leaves(each))
+    if isinstance(signal, TerminateAgent) or not any(isinstance(each, Parked) for each in parts):
+        if signal is not None and signal is not end:
+            raise signal from end
+    elif context.journal.parked:
         raise Parked
+    else:
+        raise NonRetryable("It kept an earlier attempt's wait for an answer. Ask anew in each attempt.") from None
 
 
 def as_declared(action: Action, result: object) -> object:

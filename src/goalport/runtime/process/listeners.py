@@ -134,7 +134,8 @@ class EventLog:
         self._holds, self._dialogue = holds, dialogue
         self._early: deque[Mapping[str, object]] = deque(maxlen=_MOST)
         """What happened before this program had the family: it has no numbers yet."""
-        self._unstored: deque[EventRecord] = deque(maxlen=_MOST)
+        self.unstored: deque[EventRecord] = deque(maxlen=_MOST)
+        """The events that the store does not have yet."""
         self._last = self._stored_up_to = 0
         """The number of the last event, and of the last one that the store has, as far as this program knows."""
         self.waiting_since = float("inf")
@@ -155,7 +156,7 @@ class EventLog:
     def _number(self, event: Mapping[str, object]) -> None:
         self._last += 1
         self.waiting_since = min(self.waiting_since, time.monotonic())
-        self._unstored.append(EventRecord(self._last, event))
+        self.unstored.append(EventRecord(self._last, event))
 
     def continue_at(self, incarnation: int) -> None:
         """Number the next events higher than those of any program that had the family before.
@@ -169,22 +170,17 @@ class EventLog:
 
     def forget(self) -> None:
         """Forget what the store does not have: another program goes on with the family, and knows nothing of it."""
-        self._unstored.clear()
+        self.unstored.clear()
         self._early.clear()
         self.waiting_since = float("inf")
-
-    @property
-    def unstored(self) -> Sequence[EventRecord]:
-        """The events that the store does not have yet."""
-        return tuple(self._unstored)
 
     def confirm(self, events: Sequence[EventRecord]) -> None:
         """Note that the store has these events now."""
         if events:
             self._stored_up_to = events[-1].number
-            while self._unstored and self._unstored[0].number <= self._stored_up_to:
-                self._unstored.popleft()
-            self.waiting_since = time.monotonic() if self._unstored else float("inf")
+            while self.unstored and self.unstored[0].number <= self._stored_up_to:
+                self.unstored.popleft()
+            self.waiting_since = time.monotonic() if self.unstored else float("inf")
 
     async def read(self, store: ProcessStore, root_id: str, after: int, limit: int) -> Sequence[EventRecord]:
         """The next events of a family after the one of that number, in order. Those that are stored come first."""
@@ -193,7 +189,7 @@ class EventLog:
             if found := await store.events(root_id, after, limit):
                 return found
             if self._stored_up_to == known:  # otherwise some have been stored meanwhile
-                return [each for each in self._unstored if each.number > after]
+                return [each for each in self.unstored if each.number > after]
 
 
 def event_of(record: EventRecord) -> Event | None:

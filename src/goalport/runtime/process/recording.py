@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from itertools import chain
 from logging import getLogger
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -437,17 +436,42 @@ class FamilyRecords:
         recorder = self._recorders.get(process)
         return recorder is not None and recorder.record is not None
 
-    def restored(
-        self, records: Sequence[StoredProcess], known: Mapping[str, AgentProcess]
-    ) -> Mapping[AgentProcess, Recorder]:
-        """The processes of a family as records say; those that are `known` are changed to that. Raises `Unreadable`."""
+    def restored(self, records: Sequence[StoredProcess], known: Mapping[str, AgentProcess]) -> Sequence[AgentProcess]:
+        """The processes of a family as records say; those that are `known` are changed to that.
 
-        def make(record: ProcessRecord, parent: AgentProcess | None) -> AgentProcess:
-            return self._make(record, parent, Codec(self.types))
-
-        found = restored(records, make, self.codec if self._durable else lambda _: None, known)
-        self._recorders.update(found)
-        return found
+        Raises `Unreadable` for records that today's classes cannot take.
+        """
+        codecs = [self.codec(each.process.id) if self._durable else None for each in records]
+        family = [each if by is None else decoded(each, by) for each, by in zip(records, codecs, strict=True)]
+        processes: dict[str, AgentProcess] = {}
+        recorders: dict[AgentProcess, Recorder] = {}
+        for each, by in zip(family, codecs, strict=True):
+            process = known.get(each.process.id)
+            if process is None:
+                process = self._make(each.process, processes.get(each.process.parent), Codec(self.types))
+            else:
+                process.progress, process.questions = ActionProgress(process.id), Questions()
+                process.usage, process.ledger = NOTHING, Ledger()
+                process.children.clear()
+                if process.parent is not None:
+                    process.parent.children.append(process)
+            processes[process.id] = process
+            recorders[process] = Recorder(by, each, _restore(process, each), _state(each).given)
+        for each in reversed(family):  # what a process waits for is read off those that it started
+            _restore_journals(processes[each.process.id], each, processes)
+            _restore_status(processes[each.process.id], each)
+            # Perhaps it was not stored any more how those stand that it waits for.
+            processes[each.process.id].follow_children()
+        settled = [each.spendings[: _state(each).spendings] for each in family]
+        unsettled = [each.spendings[len(before) :] for each, before in zip(family, settled, strict=True)]
+        for spendings in (settled, unsettled):  # in the order in which they arose
+            arose = cast("Iterable[Spending]", chain.from_iterable(spendings))
+            for each in sorted(arose, key=lambda spending: spending.at):
+                processes[each.process_id].charge(each)
+            for each in family if spendings is settled else ():
+                processes[each.process.id].ledger.unsettled = dict(_state(each).unsettled)
+        self._recorders.update(recorders)
+        return list(recorders)
 
     def forget(self, root: AgentProcess) -> None:
         """Say everything of a family again, because the store has dropped it."""
@@ -528,49 +552,6 @@ class FamilyRecords:
         """Whether a process that rests can be made of its records without anybody missing anything."""
         missed = process.followed or any(journal.calls for journal in process.progress.journals.values())
         return (process.over or not missed) and process not in self.only_here
-
-
-def restored(
-    records: Sequence[StoredProcess],
-    make: Callable[[ProcessRecord, AgentProcess | None], AgentProcess],
-    codec: Callable[[str], Codec | None] = lambda _: None,
-    known: Mapping[str, AgentProcess] = MappingProxyType({}),
-) -> Mapping[AgentProcess, Recorder]:
-    """The processes of a family, each with its recorder.
-
-    `make` gives a new process for a record and its parent, `codec` what reads and writes the values of a process by its
-    id. Processes that are `known` are changed to what the records say. Raises `Unreadable` for records that today's
-    classes cannot take.
-    """
-    codecs = [codec(each.process.id) for each in records]
-    family = [each if by is None else decoded(each, by) for each, by in zip(records, codecs, strict=True)]
-    processes: dict[str, AgentProcess] = {}
-    recorders: dict[AgentProcess, Recorder] = {}
-    for each, by in zip(family, codecs, strict=True):
-        process = known.get(each.process.id)
-        if process is None:
-            process = make(each.process, processes.get(each.process.parent))
-        else:
-            process.progress, process.questions = ActionProgress(process.id), Questions()
-            process.usage, process.ledger = NOTHING, Ledger()
-            process.children.clear()
-            if process.parent is not None:
-                process.parent.children.append(process)
-        processes[process.id] = process
-        recorders[process] = Recorder(by, each, _restore(process, each), _state(each).given)
-    for each in reversed(family):  # what a process waits for is read off those that it started
-        _restore_journals(processes[each.process.id], each, processes)
-        _restore_status(processes[each.process.id], each)
-        processes[each.process.id].follow_children()  # perhaps it was not stored any more how those it waits for stand
-    settled = [each.spendings[: _state(each).spendings] for each in family]
-    unsettled = [each.spendings[len(before) :] for each, before in zip(family, settled, strict=True)]
-    for spendings in (settled, unsettled):  # in the order in which they arose
-        arose = cast("Iterable[Spending]", chain.from_iterable(spendings))
-        for each in sorted(arose, key=lambda spending: spending.at):
-            processes[each.process_id].charge(each)
-        for each in family if spendings is settled else ():
-            processes[each.process.id].ledger.unsettled = dict(_state(each).unsettled)
-    return recorders
 
 
 def _state(stored: StoredProcess) -> ProcessState:

@@ -200,7 +200,7 @@ class AgentProcessRepository:
             held = self._leases.pop(root.id, None)
 
             async def leave(lease: Lease) -> Lease:
-                events = root.log.unstored if root.log else ()
+                events = tuple(root.log.unstored) if root.log else ()
                 return await self.store.save((), lease, wake_at=wake_at, release=True, events=events)
 
             try:
@@ -331,7 +331,7 @@ class AgentProcessRepository:
     ) -> None:
         """Save records of a family under the lease of this program."""
         lease, log = self._leases.get(root.id) or Lease(root.id), root.log
-        events, wake_at = log.unstored if log else (), _due_at(root.subtree) if release else _DUE_NOW
+        events, wake_at = tuple(log.unstored) if log else (), _due_at(root.subtree) if release else _DUE_NOW
         if self.announce is not None and not release:
             await self.announce()
         try:
@@ -524,7 +524,7 @@ class AgentProcessRepository:
         for process, count in told.items():
             process.emit_missed(count)
         self._known.update((each.id, each) for each in found)
-        root = next(iter(found))
+        root = found[0]
         if log := root.log:
             log.forget()
         elif self.store.durable or root.options.keep_events:

@@ -78,6 +78,8 @@ class Scope:
         self.actions: dict[str, Action] = {each.name: each for each in self.agent.actions}
         self.conditions: dict[str, Condition] = {each.name: each for each in conditions_of(self.agent)}
         self.goals: dict[str, Goal] = {each.name: each for each in self.agent.goals}
+        self.long_goals = frozenset(each.name for each in self.agent.goals if each.export.long)
+        """The goals that are declared long: who starts a process for one may fetch its result later."""
         self.plan_goals: dict[str, PlanGoal] = {each.name: plan_goal(each) for each in self.agent.goals}
         self.reached = {name: Plan(each, (), 0.0, each.value) for name, each in self.plan_goals.items()}
         """The plan to each goal where that holds already."""
@@ -267,11 +269,6 @@ class Scope:
             for name, goal in self.goals.items()
             if goal.export.durable or (asks if goal.export.long is None else goal.export.long)
         )
-
-    @cached_property
-    def long_goals(self) -> frozenset[str]:
-        """The goals that are declared long: who starts a process for one may fetch its result later."""
-        return frozenset(name for name, goal in self.goals.items() if goal.export.long)
 
     @cached_property
     def unmade(self) -> tuple[object, ...]:
