@@ -165,6 +165,11 @@ class SubProcess:
     inputs: tuple[object, ...] = ()
 
 
+class _Events(list[Event]):
+    def on_event(self, event: Event, /) -> None:
+        self.append(event)
+
+
 class FakeOperationContext(ActionContext):
     """A context to call an action with: `await agent.craft_story(UserInput("…"), context)`; `context.ai` is its `Ai`.
 
@@ -184,7 +189,7 @@ class FakeOperationContext(ActionContext):
         groups = tuple(tool_groups)
         self.engine = FakeEngine(templates=templates)
         """Holds the prepared responses."""
-        self.events: list[Event] = []
+        self.events = _Events()
         """The events that the process has emitted."""
         self.sub_processes: list[SubProcess] = []
         """The calls of `as_sub_process`."""
@@ -196,7 +201,7 @@ class FakeOperationContext(ActionContext):
         process = AgentProcess("test", scope, ProcessOptions(), caller, platform, ToolGroupResolver(groups))
         process.status, process.driven = ProcessStatus.RUNNING, True
         super().__init__(process, [tool for group in groups for tool in group.tools], "test")
-        self.process.subscribe(_EventRecorder(self.events))
+        self.process.subscribe(self.events)
         for value in objects:
             self.blackboard.add(value)
             for part, declared in parts_of(Typed.value_of(value)):
@@ -256,14 +261,6 @@ class FakeOperationContext(ActionContext):
         if not matcher(kind)(said):
             raise AssertionError(f"Expected {with_article(kind)} to answer {wanted}, but the response is {said!r}.")
         return cast("T", said)
-
-
-@dataclass(frozen=True, slots=True)
-class _EventRecorder:
-    events: list[Event]
-
-    def on_event(self, event: Event, /) -> None:
-        self.events.append(event)
 
 
 class _NoPlatform(ProcessPlatform):

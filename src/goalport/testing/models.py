@@ -44,33 +44,25 @@ class UnexpectedPrompt(AssertionError):
 class LlmInvocation:
     """One request to an `Ai`."""
 
-    request: Request
+    request: Request = field(repr=False)
+    interaction: Interaction = field(init=False)
+    """The settings of the request: `llm` (options), `tools`, `tool_groups`, `contributors`, `id` and the rest."""
+    messages: tuple[Message, ...] = field(init=False)
+    """The whole conversation, without the system prompt."""
+    verb: str = field(init=False)
+    """The method of `Ai` that was called, such as `create_object`, `generate_text`, `streaming` or `embed`."""
+    output: object = field(init=False)
+    """The requested type; None: text, or vectors."""
+
+    def __post_init__(self) -> None:
+        for name in ("interaction", "messages", "verb", "output"):
+            object.__setattr__(self, name, getattr(self.request, name))
 
     @property
     def prompt(self) -> str:
         """The user's last message; for embeddings, the texts, one per line."""
         said = [each.content for each in self.messages if isinstance(each, UserMessage)]
         return "\n".join(said) if self.verb == "embed" else said[-1] if said else ""
-
-    @property
-    def interaction(self) -> Interaction:
-        """The settings of the request: `llm` (options), `tools`, `tool_groups`, `contributors`, `id` and the rest."""
-        return self.request.interaction
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The whole conversation, without the system prompt."""
-        return self.request.messages
-
-    @property
-    def verb(self) -> str:
-        """The method of `Ai` that was called, such as `create_object`, `generate_text`, `streaming` or `embed`."""
-        return self.request.verb
-
-    @property
-    def output(self) -> object:
-        """The requested type; None: text, or vectors."""
-        return self.request.output
 
     def __str__(self) -> str:
         wanted = "" if self.output is None else f" of {type_name(self.output)}"
@@ -87,18 +79,17 @@ def answer_to(request: Request, said: object) -> object:
 
     For a condition, a bool becomes a `Determination` without doubt; nothing else is converted.
     """
-    expected = "a text" if request.output is None else with_article(request.output)
     if request.output is None and isinstance(said, str | AssistantMessage):
         return said if isinstance(said, str) else said.content
     if request.output is not None and said is None and request.may_decline:
         return None
-    try:
-        if request.output is not None:
+    cause: Exception | None = None
+    if request.output is not None:
+        try:
             return _value_of(request.output, said)
-    except ValueError as error:
-        cause: Exception | None = error
-    else:
-        cause = None
+        except ValueError as error:
+            cause = error
+    expected = "a text" if request.output is None else with_article(request.output)
     raise AssertionError(
         f"Expected {expected} to answer {LlmInvocation(request)}, but the response for it is of type "
         f"{type(said).__name__}: {said!r}. Responses are used in the order in which they were given."
@@ -186,10 +177,18 @@ class Answers(Generic[T]):
 
     def then_stream(self, *pieces: T | ThinkingDelta | BaseException) -> Self:
         """Reply to one request with all of these, piece by piece; an exception breaks the stream off."""
-        for piece in pieces:
-            if not isinstance(piece, ThinkingDelta | BaseException):
-                self._check(piece)
-        self._scripts.append(lambda request: Streamed(tuple(_piece(each, request) for each in pieces)))
+        for each in pieces:
+            if not isinstance(each, ThinkingDelta | BaseException):
+                self._check(each)
+
+        def script(request: Request) -> Script:
+            end = "" if request.output is None else "\n"
+            kept = (ThinkingDelta, BaseException)
+            return Streamed(
+                tuple(e if isinstance(e, kept) else TextDelta(f"{_as_json(e, request)}{end}") for e in pieces)
+            )
+
+        self._scripts.append(script)
         return self
 
     def then_raise(self, *errors: BaseException) -> Self:
@@ -252,13 +251,6 @@ def _as_json(value: object, request: Request) -> Script:
     shape = output_type(request.output, may_decline=request.may_decline)
     text = shape.plain.dump_json(value, by_alias=True).decode()
     return f'{{"result": {text}}}' if shape.wrapped else text
-
-
-def _piece(value: object, request: Request) -> TextDelta | ThinkingDelta | BaseException:
-    if isinstance(value, ThinkingDelta | BaseException):
-        return value
-    text = str(_as_json(value, request))
-    return TextDelta(text if request.output is None else f"{text}\n")
 
 
 def _listed(lines: Iterable[object]) -> str:

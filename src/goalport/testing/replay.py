@@ -7,6 +7,7 @@ code runs for real: only models, recorded calls of tools and people are replaced
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -103,9 +104,12 @@ class Recording:
                 options=self._options,
                 caller=self._root.stored.process.caller,
             )
-            run.follow(process, self._root)
+            run.followed[process.id] = process, self._root
             platform.processes.begin(process)
-            await _to_the_end(platform, process, run)
+            while isinstance(await process.wait(), Waiting) and (answers := list(run.answers())):
+                for question, response, declined in answers:
+                    with suppress(AlreadyAnswered):
+                        await platform.answer(process.id, question, response, declined=declined)
             changes = tuple(run.changes(process))
         if run.lacking:
             raise AssertionError(run.lacking)
@@ -139,19 +143,16 @@ class _Run(ModelsOfAnyName):
         self.members = members
         self.lacking = ""
         """Why a model could not reply."""
-        self._followed: dict[str, tuple[AgentProcess, _Member | None]] = {}
+        self.followed: dict[str, tuple[AgentProcess, _Member | None]] = {}
+        """The new processes, each with the recorded one that it repeats."""
         self._keys: dict[tuple[str, str], list[str]] = {}
         self._replies: dict[str, list[tuple[str, ModelReply]]] = {}
         """By the key of the journal of an action, the replies that are left, each with the hash of its request."""
         self._changed: list[str] = []
 
-    def follow(self, process: AgentProcess, member: "_Member | None") -> None:
-        """Note which recorded process a new one repeats."""
-        self._followed[process.id] = process, member
-
     def member_of(self, process: AgentProcess) -> "_Member | None":
         """The recorded process that a new one repeats; None: there was none."""
-        if process.id not in self._followed:
+        if process.id not in self.followed:
             parent = process.parent
             above = None if parent is None else self.member_of(parent)
             found: _Member | None = None
@@ -165,14 +166,14 @@ class _Run(ModelsOfAnyName):
                 ]
                 place = [each for each in parent.children if each.started_by == process.started_by].index(process)
                 found = alike[place] if place < len(alike) else None
-            self.follow(process, found)
-        return self._followed[process.id][1]
+            self.followed[process.id] = process, found
+        return self.followed[process.id][1]
 
     def on_event(self, event: Event, /) -> None:
         """Give an action that begins what its tools returned when it was recorded."""
         if not isinstance(event, ActionStarted):
             return
-        root = next(iter(self._followed.values()))[0]
+        root = next(iter(self.followed.values()))[0]
         process = next(each for each in root.family if each.id == event.process_id)
         member, journal = self.member_of(process), process.progress.journals[event.action]
         keys = self._keys.setdefault((process.id, event.action), [])
@@ -212,7 +213,7 @@ class _Run(ModelsOfAnyName):
     def changes(self, root: AgentProcess) -> Iterator[str]:
         """What went another way, in sentences."""
         yield from self._changed
-        for process, member in self._followed.values():
+        for process, member in self.followed.values():
             if member is None:
                 yield f"A process of {process.agent.name} was started that was not recorded."
                 continue
@@ -230,43 +231,30 @@ class _Run(ModelsOfAnyName):
         if str(root.status) != self.members[next(iter(self.members))].stored.process.status:
             yield f"The process is {root.status}."
 
-    def answers(self, process: AgentProcess) -> Iterator[tuple[str, object, str]]:
+    def answers(self) -> Iterator[tuple[str, object, str]]:
         """The answers to the open questions of a family: the id of each, the answer, and the reason of a no."""
-        for each, member in list(self._followed.values()):
+        for each, member in list(self.followed.values()):
             recorded: Sequence[QuestionRecord] = () if member is None else member.stored.questions
             for question, record in zip(each.questions, recorded, strict=False):
                 if question.status == "open" and record.status in {"answered", "declined", "expired"}:
                     yield question.id, record.answer, record.reason or ("no" if record.status != "answered" else "")
 
 
-async def _to_the_end(platform: AgentPlatform, process: AgentProcess, run: _Run) -> None:
-    """Wait for the process, and answer what was answered."""
-    while isinstance(await process.wait(), Waiting):
-        answers = list(run.answers(process))
-        if not answers:
-            return
-        for question, response, declined in answers:
-            try:
-                await platform.answer(process.id, question, response, declined=declined)
-            except AlreadyAnswered:
-                continue
-
-
 def _missing_groups(platform: AgentPlatform, members: Iterable[_Member]) -> Iterator[ToolGroup]:
     """Groups that no server provides here, with the tools whose calls were recorded."""
+
+    def stand_in(name: str) -> Tool:
+        async def call(arguments: Mapping[str, object]) -> ToolResult:
+            return ToolResult.of_error(f"The call of {name} with {dict(arguments)!r} was not recorded.")
+
+        return Tool(name, "A tool whose calls were recorded", {"type": "object"}, call)
+
     held = (*platform.agents, *platform.agents.components)
     roles = dict.fromkeys(role for agent in held for action in agent.actions for role in action.roles)
     names = sorted({name for member in members for name in _tools_in(member.history)})
     for role in roles:
         if platform.groups.find(role) is None:
-            yield ToolGroup(role, tuple(_stand_in(name) for name in names))
-
-
-def _stand_in(name: str) -> Tool:
-    async def call(arguments: Mapping[str, object]) -> ToolResult:
-        return ToolResult.of_error(f"The call of {name} with {dict(arguments)!r} was not recorded.")
-
-    return Tool(name, "A tool whose calls were recorded", {"type": "object"}, call)
+            yield ToolGroup(role, tuple(map(stand_in, names)))
 
 
 def _tools_in(history: Iterable[ActionInvocation]) -> Iterator[str]:

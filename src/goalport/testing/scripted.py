@@ -33,7 +33,7 @@ model writes as JSON."""
 USAGE: Final = TokenUsage(input_tokens=100, output_tokens=10, cost=0.001)
 """The cost of a reply that does not say otherwise."""
 
-_WORD = re.compile(r"\S*\s*")
+_WORD = re.compile(r"\s+|\S+\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,64 +71,8 @@ def streams(*pieces: object) -> Streamed:
     return Streamed(tuple(made))
 
 
-class _AnsweringModel(ABC):
-    """A model that replies as scripts say."""
-
-    card: ModelCard
-    usage: TokenUsage
-    """The cost of each reply that does not say otherwise."""
-
-    @abstractmethod
-    def script(self, call: ModelCall) -> Script:
-        """The script for a call. Raises `AssertionError` when there is none."""
-
-    async def reply(self, call: ModelCall, /) -> ModelReply:
-        """The reply of the script."""
-        return reply_of(self.script(call), call, self._blank())
-
-    async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        """The reply word by word, its thoughts first, or in pieces if it was made by `streams`."""
-        for piece in pieces_of(self.script(call), call, self._blank()):
-            if isinstance(piece, BaseException):
-                raise piece
-            yield piece
-
-    def _blank(self) -> ModelReply:
-        return ModelReply(message=AssistantMessage(), usage=self.usage, model=self.card.name)
-
-
-class _ModelOfAnyName(_AnsweringModel):
-    def __init__(self, card: ModelCard, script: Callable[[ModelCall], Script], usage: TokenUsage) -> None:
-        self.card, self.usage, self._script = card, usage, script
-
-    def script(self, call: ModelCall) -> Script:
-        return self._script(call)
-
-
-class ModelsOfAnyName(Models, ABC):
-    """A model for every name and every role that is asked for. `usage` is the cost of each request of a model."""
-
-    def __init__(self, usage: TokenUsage) -> None:
-        super().__init__(environment={})
-        self.usage = usage
-
-    @abstractmethod
-    def script(self, call: ModelCall) -> Script:
-        """The script for a call of any model. Raises `AssertionError` when there is none."""
-
-    def choose(self, options: LlmOptions) -> LanguageModel:
-        """A model with the name or the role in the options."""
-        name = options.model or options.role or next(iter(options.first_of), "scripted")
-        provider, _, short = name.rpartition(":")
-        return _ModelOfAnyName(ModelCard(name=short, provider=provider or "test"), self.script, self.usage)
-
-    def unready(self, name: str) -> str:
-        """The empty text: every model is ready."""
-        return ""
-
-
 @dataclass(slots=True)
-class ScriptedModel(_AnsweringModel):
+class ScriptedModel:
     """`ScriptedModel(["Hello", calls_tool("add", a=1, b=2), Story("…")])`: the replies, in order, of one model."""
 
     replies: Iterable[Script] = ()
@@ -155,45 +99,80 @@ class ScriptedModel(_AnsweringModel):
             raise AssertionError(f"The model was asked once more than its script has replies; it was told {asked!r}.")
         return self._left.pop(0)
 
+    async def reply(self, call: ModelCall, /) -> ModelReply:
+        """The reply of the script."""
+        return self._reply(_resolved(self.script(call), call), call)
 
-def reply_of(script: Script, call: ModelCall, blank: ModelReply) -> ModelReply:
-    """The reply of a script to a call; `blank` supplies what it leaves open. Raises the exception that it is."""
-    match _resolved(script, call):
-        case ModelReply() as reply:
-            pass
-        case AssistantMessage() as message:
-            reply = replace(blank, message=message)
-        case Streamed() as streamed:
-            reply = replace(blank, message=streamed.message)
-        case str(text):
-            reply = replace(blank, message=AssistantMessage(text))
-        case said:
-            several = cast("list[object]", said) if isinstance(said, list) else [said]
-            calls = tuple(each for each in several if isinstance(each, ToolCall))
-            text = "" if calls else to_json(said, by_alias=True).decode()
-            reply = replace(blank, message=AssistantMessage(text, calls=calls))
-    reply = replace(reply, model=reply.model or blank.model)
-    if reply.message.calls:
-        return replace(reply, finish="tool_call" if reply.finish == "stop" else reply.finish)
-    if call.output is not None and reply.output is None and reply.message.content:
-        return replace(reply, output=reply.message.content)
-    return reply
+    async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
+        """The reply word by word, its thoughts first, or in pieces if it was made by `streams`."""
+        said = _resolved(self.script(call), call)
+        if isinstance(said, Streamed):
+            for piece in said.pieces:
+                if isinstance(piece, BaseException):
+                    raise piece
+                yield piece
+            yield self._reply(said, call)
+            return
+        reply = self._reply(said, call)
+        for each in _WORD.findall(reply.message.thinking):
+            yield ThinkingDelta(each)
+        for each in _WORD.findall(reply.message.content if reply.output is None else reply.output):
+            yield TextDelta(each)
+        yield reply
+
+    def _reply(self, said: Script, call: ModelCall) -> ModelReply:
+        blank = ModelReply(message=AssistantMessage(), usage=self.usage, model=self.card.name)
+        match said:
+            case ModelReply() as reply:
+                pass
+            case AssistantMessage() as message:
+                reply = replace(blank, message=message)
+            case Streamed() as streamed:
+                reply = replace(blank, message=streamed.message)
+            case str(text):
+                reply = replace(blank, message=AssistantMessage(text))
+            case _:
+                several = cast("list[object]", said) if isinstance(said, list) else [said]
+                calls = tuple(each for each in several if isinstance(each, ToolCall))
+                text = "" if calls else to_json(said, by_alias=True).decode()
+                reply = replace(blank, message=AssistantMessage(text, calls=calls))
+        reply = replace(reply, model=reply.model or blank.model)
+        if reply.message.calls:
+            return replace(reply, finish="tool_call" if reply.finish == "stop" else reply.finish)
+        if call.output is not None and reply.output is None and reply.message.content:
+            return replace(reply, output=reply.message.content)
+        return reply
 
 
-def pieces_of(
-    script: Script, call: ModelCall, blank: ModelReply
-) -> Iterable[TextDelta | ThinkingDelta | ModelReply | BaseException]:
-    """The same reply piece by piece, the whole reply last; an exception among them is to be raised."""
-    said = _resolved(script, call)
-    if isinstance(said, Streamed):
-        yield from said.pieces
-        yield reply_of(said, call, blank)
-        return
-    reply = reply_of(said, call, blank)
-    text = reply.message.content if reply.output is None else reply.output
-    yield from (ThinkingDelta(each[0]) for each in _WORD.finditer(reply.message.thinking) if each[0])
-    yield from (TextDelta(each[0]) for each in _WORD.finditer(text) if each[0])
-    yield reply
+class _ModelOfAnyName(ScriptedModel):
+    def __init__(self, card: ModelCard, script: Callable[[ModelCall], Script], usage: TokenUsage) -> None:
+        super().__init__((), card, usage)
+        self._script = script
+
+    def script(self, call: ModelCall) -> Script:
+        return self._script(call)
+
+
+class ModelsOfAnyName(Models, ABC):
+    """A model for every name and every role that is asked for. `usage` is the cost of each request of a model."""
+
+    def __init__(self, usage: TokenUsage) -> None:
+        super().__init__(environment={})
+        self.usage = usage
+
+    @abstractmethod
+    def script(self, call: ModelCall) -> Script:
+        """The script for a call of any model. Raises `AssertionError` when there is none."""
+
+    def choose(self, options: LlmOptions) -> LanguageModel:
+        """A model with the name or the role in the options."""
+        name = options.model or options.role or next(iter(options.first_of), "scripted")
+        provider, _, short = name.rpartition(":")
+        return _ModelOfAnyName(ModelCard(name=short, provider=provider or "test"), self.script, self.usage)
+
+    def unready(self, name: str) -> str:
+        """The empty text: every model is ready."""
+        return ""
 
 
 def _resolved(script: Script, call: ModelCall) -> Script:

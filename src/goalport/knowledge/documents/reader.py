@@ -235,9 +235,9 @@ _LINE_ENDS: Final = "\n\r\v\f\x85\u2028\u2029"
 class DocumentReader:
     """Reads one document after the other. For what cannot be read it raises UnreadableDocument, which says why."""
 
-    def __init__(self, limits: ReadingLimits | None = None, conversion: Conversion | None = None) -> None:
+    def __init__(self, limits: ReadingLimits | None = None) -> None:
         self._limits = limits or ReadingLimits()
-        self._conversion = conversion or Conversion(self._limits)
+        self._conversion = Conversion(self._limits)
 
     async def __aenter__(self) -> Self:
         return self

@@ -37,11 +37,10 @@ _log = logging.getLogger(__name__)
 _PLACE: Final = "goalport"
 """The key of metadata under which the place of a chunk is kept, as JSON."""
 _PLACES: Final = ("id", "urtext", "parent_id", "root_id", "path", "number", "start", "end")
-_HOW: Final = {Equal: "eq", AtLeast: "gte", AtMost: "lte"}
-_COMPARED: Final[Mapping[type, Callable[[Any, Any], bool]]] = {
-    Equal: operator.eq,
-    AtLeast: operator.ge,
-    AtMost: operator.le,
+_COMPARED: Final[Mapping[type, tuple[str, Callable[[Any, Any], bool]]]] = {
+    Equal: ("eq", operator.eq),
+    AtLeast: ("gte", operator.ge),
+    AtMost: ("lte", operator.le),
 }
 _MOST: Final = 10_000
 """The most results that are asked for where the store cannot apply a filter by itself."""
@@ -143,7 +142,7 @@ def _said(wanted: Filter, both: str, either: str, compared: Callable[[str, str, 
             name = both if isinstance(wanted, AllOf) else either
             return {name: [_said(each, both, either, compared) for each in filters]}
         case Equal(key, value) | AtLeast(key, value) | AtMost(key, value):
-            return compared(key, _HOW[type(wanted)], value)
+            return compared(key, _COMPARED[type(wanted)][0], value)
         case _:
             raise TypeError(f"Expected comparisons, and what joins them, but came {wanted!r}.")
 
@@ -168,7 +167,7 @@ def _fits(wanted: Filter, chunk: Chunk) -> bool:
         case Equal(key, value) | AtLeast(key, value) | AtMost(key, value):
             found = cast("Any", chunk.metadata.get(key))
             alike = isinstance(found, str if isinstance(value, str) else int | float)
-            return alike and _COMPARED[type(wanted)](found, value)
+            return alike and _COMPARED[type(wanted)][1](found, value)
         case OneOf(key, values):
             return any(_fits(Equal(key, each), chunk) for each in values)
         case Containing(key, value):

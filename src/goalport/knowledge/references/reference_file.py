@@ -89,26 +89,29 @@ class LlmReferenceProviders:
             fix = "Begin each with a dash: `- type: WebPage`."
             expected = f"expected a list of references, but came {shown(written)}. {fix}"
             return NamedReferences(problems=(f"{path}:{document.line()}: {expected}",))
-        providers, entries, problems = replace(self, folder=file.parent), dict[str, _Entry](), list[str]()
+        providers, made, problems = replace(self, folder=file.parent), dict[str, _Made](), list[str]()
+        types, published = dict[str, str](), list[LlmReference]()
         for number, each in enumerate(cast("list[object]", written)):
             try:
-                entry = _made(providers, each)
+                found, name, kind, publish = _entry(providers, each)
             except _Mistake as mistake:
                 problems += [f"{path}:{document.line(number, key)}: {problem}" for key, problem in mistake.problems]
             except (Exception, SystemExit) as error:
                 problems.append(f"{path}:{document.line(number)}: the entry cannot be read: {error_summary(error)}")
             else:
-                if entries.setdefault(entry.name, entry) is not entry:
-                    twin = f"another entry is called {entry.name!r} too. Give them different names."
+                if name in made:
+                    twin = f"another entry is called {name!r} too. Give them different names."
                     problems.append(f"{path}:{document.line(number, 'name')}: {twin}")
-        made = [(each.name, each.made) for each in entries.values()]
-        references = {name: each for name, each in made if isinstance(each, LlmReference)}
+                    continue
+                made[name], types[name] = found, kind
+                if publish and isinstance(found, LlmReference):
+                    published.append(found)
         return NamedReferences(
-            references,
-            contributors={name: each for name, each in made if not isinstance(each, LlmReference)},
-            types={each.name: each.kind for each in entries.values()},
-            published=tuple(references[each.name] for each in entries.values() if each.publish),
-            problems=tuple(problems),
+            {name: each for name, each in made.items() if isinstance(each, LlmReference)},
+            {name: each for name, each in made.items() if not isinstance(each, LlmReference)},
+            types,
+            tuple(published),
+            tuple(problems),
         )
 
     def literal_text(self, name: str, description: str, notes: str) -> LlmReference:
@@ -190,19 +193,11 @@ class _Mistake(Exception):
         self.problems = problems
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """What one entry makes."""
-
-    made: LlmReference | PromptContributor
-    name: str
-    kind: str
-    """Its type as it is written."""
-    publish: bool = False
+_Made = LlmReference | PromptContributor
 
 
-def _made(providers: LlmReferenceProviders, entry: object) -> _Entry:
-    """What one entry makes."""
+def _entry(providers: LlmReferenceProviders, entry: object) -> tuple[_Made, str, str, bool]:
+    """What one entry makes, its name, its type as it is written, and whether it is published."""
     if not isinstance(entry, dict):
         raise _Mistake(("", f"expected a reference with a type, but came {shown(entry)}. Write `- type: WebPage`."))
     properties = {str(key): value for key, value in cast("dict[object, object]", entry).items()}
@@ -228,7 +223,7 @@ def _made(providers: LlmReferenceProviders, entry: object) -> _Entry:
     if not isinstance(publish, bool) or (publish and not isinstance(found, LlmReference)):
         expected = "true or false" if isinstance(found, LlmReference) else "nothing, as only references are published"
         raise _Mistake(("publish", f"publish: expected {expected}, but came {shown(publish)}."))
-    return _Entry(found, name or written, written, publish)
+    return found, name or written, written, publish
 
 
 def _maker(providers: LlmReferenceProviders, written: str, key: str) -> Callable[..., object]:

@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
+
+from pydantic import TypeAdapter
 
 from goalport.base.errors import DocumentError
 from goalport.base.files import replace_file
@@ -222,19 +224,12 @@ class SkillTrust:
     def _record(self) -> dict[str, str]:
         """By folder: the fingerprint that is trusted. Raises `DocumentError` for a file that holds something else."""
         try:
-            found: Any = json.loads(self.path.read_text("utf-8"))
-            if isinstance(found, dict) and all(
-                isinstance(each, str) for each in cast("dict[str, Any]", found).values()
-            ):
-                return cast("dict[str, str]", found)
-            why = "it holds something else"
+            return TypeAdapter(dict[str, str]).validate_json(self.path.read_bytes())
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
-            why = type(error).__name__
-        raise DocumentError(
-            f"Which skills are trusted cannot be read from {self.path} ({why}). Remove it to trust them anew."
-        )
+            which = f"Which skills are trusted cannot be read from {self.path} ({type(error).__name__})."
+            raise DocumentError(f"{which} Remove it to trust them anew.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,32 +286,24 @@ def _head_problems(folder: Path, text: SkillText) -> Iterator[tuple[int, str]]:
 
 def _problem(key: str, value: object, folder: str) -> str:
     """What is wrong with the value of a field; empty: nothing."""
-    match key, value:
-        case "name", str() if _NAME.fullmatch(value) and len(value) <= _LONGEST_NAME:
-            fix = f"expected the name of its folder, {folder!r}, but came {value!r}. Rename one of them."
-            return "" if value == folder else fix
-        case "name", _:
-            expected = f"expected 1 to {_LONGEST_NAME} of a-z, 0-9 and single hyphens between them"
-            return f"{expected}, but came {shown(value)}."
-        case "metadata", _:
-            entries = cast("dict[object, object]", value).items() if isinstance(value, dict) else ((None, None),)
-            expected = "expected names with texts, such as `author: me`, but came"
-            if all(isinstance(each, str) for pair in entries for each in pair):
-                return ""
-            return f"{expected} {shown(cast('object', value))}. Put numbers and lists in quotes."
-        case "allowed-tools", str():
-            return "" if "," not in value else "expected names separated by spaces, but there are commas."
-        case "allowed-tools", _:
-            return f"expected one text with names separated by spaces, but came {shown(value)}."
-        case (("description" | "license" | "compatibility"), str()) if value.strip():
-            most = _LONGEST.get(key, len(value))
-            return f"it has {len(value)} characters, at most {most} are allowed." if len(value) > most else ""
-        case (("description" | "license" | "compatibility"), _):
-            return f"expected a text, but came {shown(value)}."
-        case _:
-            pass
-    expected = "expected names with texts, such as `author: me`"
-    return f"{expected}, but came {shown(value)}. Put numbers and lists in quotes."
+    written, expected, fix = value if isinstance(value, str) else "", "a text", ""
+    fits, most = bool(written.strip()), _LONGEST.get(key, len(written))
+    if key == "name":
+        expected = f"1 to {_LONGEST_NAME} of a-z, 0-9 and single hyphens between them"
+        fits = bool(_NAME.fullmatch(written)) and len(written) <= _LONGEST_NAME
+        if fits and written != folder:
+            return f"expected the name of its folder, {folder!r}, but came {value!r}. Rename one of them."
+    elif key == "metadata":
+        expected, fix = "names with texts, such as `author: me`", " Put numbers and lists in quotes."
+        entries = cast("dict[object, object]", value).items() if isinstance(value, dict) else ((None, None),)
+        fits = all(isinstance(each, str) for pair in entries for each in pair)
+    elif key == "allowed-tools":
+        expected, fits = "one text with names separated by spaces", isinstance(value, str)
+        if "," in written:
+            return "expected names separated by spaces, but there are commas."
+    if not fits:
+        return f"expected {expected}, but came {shown(cast('object', value))}.{fix}"
+    return f"it has {len(written)} characters, at most {most} are allowed." if len(written) > most else ""
 
 
 def _body_problems(folder: Path, text: SkillText, *, files: bool) -> Iterator[tuple[int, str]]:

@@ -277,8 +277,8 @@ class _Activation:
     """Gives the skills, fetched where that is still to be done."""
     locked: Sequence[Tool] = ()
     """Tools that can be called only after a skill was activated that allows them."""
-    _allowed: dict[str, str] = field(default_factory=dict[str, str], init=False)
-    """By tool: the activated skill that allows it."""
+    _allowed: set[str] = field(default_factory=set[str], init=False)
+    """The tools that an activated skill allows."""
 
     def tools(self, *, find: bool) -> Iterator[Tool]:
         """The tools; `find`: with one to find skills, where the notes cannot describe all of them."""
@@ -310,7 +310,7 @@ class _Activation:
         entries = _ENTRY.findall(said) if isinstance(said, str) else [*map(str, listed_ones)]
         own = {each.name for each in self.locked}
         unlocked = [each for each in entries if each in own]
-        self._allowed |= dict.fromkeys(unlocked, skill.name)
+        self._allowed.update(unlocked)
         lines = [f'<skill name="{skill.name}">', cleaned(text.instructions, _LONGEST), "</skill>"]
         if compatibility := text.text("compatibility"):
             lines.append(f"It requires: {compatibility}")
