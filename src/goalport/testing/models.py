@@ -7,7 +7,6 @@ Requests to an `Ai`, as tests inspect them, are here too. User guide, section 3.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Final, Generic, Self, TypeVar, cast
 
 from typing_extensions import TypeForm
@@ -32,6 +31,7 @@ PromptMatch = str | Callable[[str], bool]
 """A prompt, word for word, or a function that decides whether a prompt matches: `contains("fox")`, `str.isupper`."""
 InteractionMatch = Callable[[Interaction], bool]
 """Decides whether settings match: `lambda asked: asked.llm.temperature == 0.9 and not asked.tool_groups`."""
+_TEXT, _VECTOR = "text", "a vector"
 _SHOWN: Final = 1_000
 """The most characters of a prompt that an error shows."""
 
@@ -126,33 +126,24 @@ def matches(pattern: str) -> Callable[[str], bool]:
     return _PromptPattern(f"a prompt that matches {pattern!r}", lambda prompt: found.search(prompt) is not None)
 
 
-class PlainOutput(Enum):
-    """What a request may ask for other than objects."""
-
-    TEXT = "text"
-    VECTOR = "a vector"
-
-
 @dataclass(frozen=True, slots=True)
 class RequestPattern:
     """Describes the requests that a rule or a verification matches."""
 
     prompt: PromptMatch
     kind: object
-    """The requested type, or a member of `PlainOutput`."""
+    """The requested type, or in words what is no object: text or a vector."""
     llm: InteractionMatch | None = None
 
     def matches(self, asked: LlmInvocation) -> bool:
         """Whether a request matches."""
-        kind = (
-            PlainOutput.VECTOR if asked.verb == "embed" else PlainOutput.TEXT if asked.output is None else asked.output
-        )
+        kind = _VECTOR if asked.verb == "embed" else _TEXT if asked.output is None else asked.output
         prompt = self.prompt
         fits = prompt == asked.prompt if isinstance(prompt, str) else bool(prompt(asked.prompt))
         return kind == self.kind and fits and (self.llm is None or bool(self.llm(asked.interaction)))
 
     def __str__(self) -> str:
-        kind = self.kind.value if isinstance(self.kind, PlainOutput) else with_article(self.kind)
+        kind = self.kind if isinstance(self.kind, str) else with_article(self.kind)
         prompt: object = self.prompt
         words = f"a prompt for which {getattr(prompt, '__name__', repr(prompt))} says yes"
         if isinstance(prompt, str | _PromptPattern):
@@ -217,8 +208,8 @@ class Answers(Generic[T]):
     def _check(self, value: object) -> None:
         """Raise `AssertionError` unless a model could give the value: it is of the type, and the same in JSON."""
         kind = self.pattern.kind
-        if isinstance(kind, PlainOutput):
-            kind = str if kind is PlainOutput.TEXT else Sequence[float]
+        if isinstance(kind, str):
+            kind = str if kind == _TEXT else Sequence[float]
         elif value is None:
             return
         try:
@@ -283,7 +274,7 @@ class ScriptedModels(ModelsOfAnyName):
 
     def when_generate_text(self, prompt: PromptMatch, llm: InteractionMatch | None = None) -> Answers[str]:
         """Define the reply when text is asked for: by `generate_text`, by `respond`, or as a stream."""
-        return cast("Answers[str]", self._rule(prompt, PlainOutput.TEXT, llm))
+        return cast("Answers[str]", self._rule(prompt, _TEXT, llm))
 
     def when_evaluate_condition(
         self, prompt: PromptMatch, llm: InteractionMatch | None = None
@@ -293,7 +284,7 @@ class ScriptedModels(ModelsOfAnyName):
 
     def when_embed(self, text: PromptMatch) -> Answers[Sequence[float]]:
         """Define the vector of a text."""
-        return cast("Answers[Sequence[float]]", self._rule(text, PlainOutput.VECTOR))
+        return cast("Answers[Sequence[float]]", self._rule(text, _VECTOR))
 
     def verify_create_object_matching(
         self, prompt: PromptMatch, kind: TypeForm[T], llm: InteractionMatch | None = None, *, times: int = 1
@@ -305,7 +296,7 @@ class ScriptedModels(ModelsOfAnyName):
         self, prompt: PromptMatch, llm: InteractionMatch | None = None, *, times: int = 1
     ) -> None:
         """Raises `AssertionError` unless exactly `times` such requests asked for text."""
-        self._verify(RequestPattern(prompt, PlainOutput.TEXT, llm), times)
+        self._verify(RequestPattern(prompt, _TEXT, llm), times)
 
     def verify_evaluate_condition_matching(
         self, prompt: PromptMatch, llm: InteractionMatch | None = None, *, times: int = 1
@@ -315,7 +306,7 @@ class ScriptedModels(ModelsOfAnyName):
 
     def verify_embed_matching(self, text: PromptMatch, *, times: int = 1) -> None:
         """Raises `AssertionError` unless such texts were embedded exactly `times` times."""
-        self._verify(RequestPattern(text, PlainOutput.VECTOR), times)
+        self._verify(RequestPattern(text, _VECTOR), times)
 
     def verify_no_more_interactions(self) -> None:
         """Raises `AssertionError` when there was a request that no verification has matched."""

@@ -111,9 +111,10 @@ class Folder:
 
     def content_hash(self) -> str:
         """The hash of all paths and contents. Raises `DocumentError` where one cannot be read."""
-        hashed = sha256()
+        hashed, root = sha256(), self.root.resolve()
         for path in self.all_files():
-            hashed.update(f"{path}\0{sha256(self.content(path)).hexdigest()}\n".encode("utf-8", "surrogatepass"))
+            content = sha256(self.content(path, self._inside(path, root))).hexdigest()
+            hashed.update(f"{path}\0{content}\n".encode("utf-8", "surrogatepass"))
         return f"sha256:{hashed.hexdigest()}"
 
     def content(self, path: str, place: Path | None = None) -> bytes:

@@ -186,7 +186,8 @@ def _flat_scanner() -> Any:
     return FlatScanner
 
 
-_FRONT_MATTER: Final = re.compile(r"---[ \t]*\n(.*?)(?:\n)?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+FRONT_MATTER: Final = re.compile(r"---[ \t]*\n(.*?)(?:\n)?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+"""What stands between lines `---` at the beginning of a text, with those lines."""
 _LONGEST_FRONT_MATTER: Final = 20_000
 _PAIR: Final = re.compile(r"^([\w-]+):[ \t]+(.+)$", re.MULTILINE)
 _TITLES: Final = MarkdownIt("commonmark").enable("strikethrough")
@@ -239,7 +240,7 @@ def _title(written: str) -> str:
 
 def _front_matter(text: str) -> tuple[dict[str, JsonValue], int]:
     """What a text says of itself in YAML before its beginning, and where it begins."""
-    found = _FRONT_MATTER.match(text[:_LONGEST_FRONT_MATTER]) if text.startswith("---") else None
+    found = FRONT_MATTER.match(text[:_LONGEST_FRONT_MATTER]) if text.startswith("---") else None
     if found is None:
         return {}, 0
     try:

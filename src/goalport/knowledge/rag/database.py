@@ -1,33 +1,17 @@
-"""Operations on an index of documents, in the words that its databases share: statements, conditions, rows.
+"""What the databases of an index share: tables, statements and conditions, and what each of them says in its own way.
 
 An operation is a generator: it yields statements with values, gets the rows of each, and returns what it is for. Any
 driver can run it, as one transaction. Values are bound, and never become part of a statement. What differs between
 databases is the `IndexDatabase`.
 """
 
-import json
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, cast
 
-from goalport.base.caller import Caller
 from goalport.base.errors import StoreError
-from goalport.knowledge.documents import Chunk, ContainerSection, ContentRoot, LeafSection, NavigableDocument, Section
-from goalport.knowledge.rag.query import Group, Term, indexed
-from goalport.knowledge.rag.search import (
-    AllOf,
-    AnyOf,
-    AtLeast,
-    AtMost,
-    Containing,
-    Equal,
-    Filter,
-    Not,
-    OneOf,
-    StoredDocument,
-    UriPrefix,
-)
+from goalport.knowledge.rag.query import Group, Term
+from goalport.knowledge.rag.search import AtLeast, AtMost, Containing, Equal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,15 +28,6 @@ Scored = tuple[int, float]
 OPERATORS: Final[Mapping[type[Comparison], str]] = {Equal: "=", AtLeast: ">=", AtMost: "<="}
 
 JOINED: Final = "chunks join documents on documents.id = chunks.document"
-CHUNK_COLUMNS: Final = (
-    "chunks.element, chunks.metadata, coalesce(chunks.shown, chunks.body), "
-    "coalesce(chunks.urtext, chunks.shown, chunks.body), chunks.parent, documents.element, documents.uri, chunks.path, "
-    "chunks.number, chunks.first, chunks.past"
-)
-DOCUMENT_COLUMNS: Final = (
-    "documents.element, documents.metadata, documents.uri, documents.title, documents.content_hash, "
-    "documents.stored_at, documents.chunks"
-)
 TABLES: Final = """
 create table facts (name text not null primary key, value text not null);
 create table documents (
@@ -165,156 +140,6 @@ class IndexDatabase(Protocol):
     ) -> Operation[list[Scored]]:
         """The chunks that lie nearest to a vector, with their cosines, best first."""
         ...
-
-
-def _fitting(wanted: Filter, database: IndexDatabase) -> Condition:
-    """Whether a row of `chunks`, beside its row of `documents`, fits a filter. It is never null."""
-    match wanted:
-        case Equal() | AtLeast() | AtMost() | Containing():
-            return database.compared(wanted)
-        case OneOf(key, values):
-            return all_of([database.compared(Equal(key, value)) for value in values], "or")
-        case UriPrefix(prefix):
-            return Condition("substr(documents.uri, 1, ?) = ?", (len(prefix), prefix))
-        case AllOf(filters) | AnyOf(filters):
-            inner = [_fitting(each, database) for each in filters]
-            return all_of(inner, "and" if isinstance(wanted, AllOf) else "or")
-        case Not(negated):
-            condition = _fitting(negated, database)
-            return Condition(f"not ({condition.sql})", condition.values)
-        case _:
-            assert_never(wanted)
-
-
-@dataclass(frozen=True, slots=True)
-class Findable:
-    """What may be found: what a filter leaves in, of the documents that a caller may read."""
-
-    left_in: Condition | None
-    """Whether a filter leaves a chunk in; None: there is no filter."""
-    chunk: Condition
-    """Whether a row of `chunks`, beside its row of `documents`, may be found."""
-    document: Condition
-    """Whether a row of `documents` may be found: with a filter, if one of its chunks may."""
-
-    @classmethod
-    def of(cls, wanted: Filter | None, caller: Caller, database: IndexDatabase) -> Self:
-        known = (reader_of(caller), *map(reader_of, sorted(caller.scopes)))
-        one_of_them = f"readers.reader in ({', '.join('?' * len(known))})"
-        named = f"exists (select 1 from readers where readers.document = documents.id and {one_of_them})"  # noqa: S608 - ours
-        readable = Condition(f"not documents.restricted or {named}", known)
-        if wanted is None:
-            return cls(None, readable, readable)
-        left = _fitting(wanted, database)
-        some = f"exists (select 1 from chunks where chunks.document = documents.id and ({left.sql}))"  # noqa: S608 - ours
-        return cls(left, all_of([readable, left]), all_of([readable, Condition(some, left.values)]))
-
-    def restrictions(self) -> Operation[list[Condition]]:
-        """What has to hold of `chunks` and `documents`; nothing where everything may be found."""
-        if (yield selected("1", "documents", Condition("documents.restricted"), "limit 1")):
-            return [self.chunk]
-        return [self.left_in] if self.left_in is not None else []
-
-
-def reader_of(allowed: Caller | str) -> str:
-    """How a caller, or a scope given as text, is written down among those who may read a document."""
-    return f"scope {allowed}" if isinstance(allowed, str) else f"caller {json.dumps([allowed.issuer, allowed.id])}"
-
-
-def chunk_of(row: Sequence[Any]) -> Chunk:
-    """The chunk of a row of `CHUNK_COLUMNS`."""
-    element, metadata, text, urtext, parent, root, uri, path, number, first, past = row
-    return Chunk(
-        id=element,
-        metadata=json.loads(metadata),
-        text=text,
-        urtext=urtext,
-        parent_id=parent,
-        root_id=root,
-        uri=uri,
-        path=tuple(json.loads(path)),
-        number=number,
-        start=first,
-        end=past,
-    )
-
-
-def document_of(row: Sequence[Any]) -> StoredDocument:
-    """The document of a row of `DOCUMENT_COLUMNS`."""
-    element, metadata, uri, title, content_hash, stored_at, chunks = row
-    root = ContentRoot(id=element, metadata=json.loads(metadata), uri=uri, title=title)
-    stored = datetime.fromisoformat(stored_at)
-    return StoredDocument(root=root, content_hash=content_hash, stored_at=stored, chunks=chunks)
-
-
-def sections_of(document: int, findable: Findable) -> Operation[dict[str, Section]]:
-    """The sections of a document that are left in by id, in its order, each with those that it holds.
-
-    `search` says which are left in.
-    """
-    kept: set[str] | None = None
-    of_document = Condition("chunks.document = ?", (document,))
-    if findable.left_in is not None:
-        counted = "group by chunks.parent"
-        every = yield selected("chunks.parent, count(*)", "chunks", of_document, counted)
-        left = yield selected("chunks.parent, count(*)", JOINED, all_of([of_document, findable.left_in]), counted)
-        kept = {parent for parent, _ in set(map(tuple, every)) & set(map(tuple, left))}
-    columns = "element, metadata, title, parent, path, body, start"
-    rows = yield selected(columns, "sections", Condition("document = ?", (document,)), "order by number desc")
-    held: dict[str, list[Section]] = {}
-    made: dict[str, Section] = {}
-    for element, metadata, title, parent, path, body, start in rows:
-        if kept is not None and (element not in held if body is None else element not in kept):
-            continue
-        known: dict[str, Any] = {"id": element, "metadata": json.loads(metadata), "title": title, "parent_id": parent}
-        known["path"] = tuple(json.loads(path))
-        made[element] = (
-            ContainerSection(**known, children=tuple(reversed(held.pop(element, []))))
-            if body is None
-            else LeafSection(**known, text=body, start=start)
-        )
-        held.setdefault(parent, []).append(made[element])
-    return dict(reversed(made.items()))
-
-
-def _insert(table: str, columns: str) -> str:
-    return f"insert into {table} ({columns}) values ({', '.join('?' * (columns.count(',') + 1))})"  # noqa: S608 - ours
-
-
-def insert_document(
-    document: NavigableDocument, chunks: Sequence[Chunk], content_hash: str, readers: Collection[Caller | str] | None
-) -> Operation[int]:
-    """Write a document, but for what finds its chunks. Returns its number."""
-    metadata = json.dumps(plain(document.metadata))
-    head = "element, uri, restricted, title, content_hash, stored_at, chunks, metadata"
-    ((number,),) = yield (
-        f"{_insert('documents', head)} returning id",
-        (
-            *(document.id, document.uri, readers is not None, storable(document.title), content_hash),
-            *(datetime.now(UTC).isoformat(), len(chunks), metadata),
-        ),
-    )
-    yield "insert into readers values (?, ?)", [(number, each) for each in sorted({*map(reader_of, readers or ())})]
-    sections: list[tuple[object, ...]] = []
-    for place, each in enumerate(document.sections()):
-        start, body = (each.start, storable(each.text)) if isinstance(each, LeafSection) else (0, None)
-        where = (number, each.id, each.parent_id, place, storable(each.title), json.dumps(each.path))
-        sections.append((*where, start, body, json.dumps(plain(each.metadata))))
-    yield _insert("sections", "document, element, parent, number, title, path, start, body, metadata"), sections
-    rows: list[tuple[object, ...]] = []
-    for each in chunks:
-        text, urtext, titles = storable(each.text), storable(each.urtext), " ".join(dict.fromkeys(each.path))
-        own, body = json.dumps(plain({**document.metadata, **each.metadata})), indexed(text)
-        rows.append(
-            (
-                *(number, each.number, each.id, each.parent_id, each.start, each.end, own),
-                *(json.dumps(each.path), indexed(storable(titles)), body),
-                *(None if text == body else text, None if urtext == text else urtext),
-            )
-        )
-    columns = "document, number, element, parent, first, past, metadata, path, title, body, shown, urtext"
-    yield _insert("chunks", columns), rows
-    return number
 
 
 def plain(value: Any) -> Any:

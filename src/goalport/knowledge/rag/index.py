@@ -4,13 +4,15 @@ A chunk is found by its words, by its vector, by both, or by a pattern; always t
 differs between databases is the statements that find it: the `IndexDatabase` has them.
 """
 
+import json
 import math
 import re
 import time
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar, assert_never
 from unicodedata import normalize
 
 import anyio
@@ -19,47 +21,64 @@ from anyio import to_thread
 from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.errors import BadInput
 from goalport.base.words import first_line
-from goalport.knowledge.documents import Chunk, ContentElement, ContentRoot, LeafSection, NavigableDocument, Section
+from goalport.knowledge.documents import (
+    Chunk,
+    ContainerSection,
+    ContentElement,
+    ContentRoot,
+    LeafSection,
+    NavigableDocument,
+    Section,
+)
 from goalport.knowledge.rag.database import (
-    CHUNK_COLUMNS,
-    DOCUMENT_COLUMNS,
     JOINED,
     Condition,
-    Findable,
     IndexDatabase,
     Operation,
     Rows,
     Scored,
     all_of,
-    chunk_of,
-    document_of,
-    insert_document,
-    reader_of,
-    sections_of,
+    plain,
     selected,
+    storable,
 )
-from goalport.knowledge.rag.query import Group, Term, parse, telling
+from goalport.knowledge.rag.query import Group, Term, indexed, parse, telling
 from goalport.knowledge.rag.search import (
+    AllOf,
+    AnyOf,
+    AtLeast,
+    AtMost,
+    Containing,
+    Equal,
     ExpansionMethod,
     Filter,
     HybridSearch,
+    Not,
+    OneOf,
     SectionOutline,
     SectionText,
     SimilarityResult,
     StoredDocument,
     TextSimilaritySearchRequest,
+    UriPrefix,
     VectorSearch,
 )
 from goalport.knowledge.rag.vectors import ChunkVectors
 from goalport.models.llm import EmbeddingService
 from goalport.store.operations import reads, writes
 
-if TYPE_CHECKING:
-    pass
-
 T = TypeVar("T", bound=ContentElement)
 K = TypeVar("K", bound=Hashable)
 
+_CHUNK: Final = (
+    "chunks.element, chunks.metadata, coalesce(chunks.shown, chunks.body), "
+    "coalesce(chunks.urtext, chunks.shown, chunks.body), chunks.parent, documents.element, documents.uri, chunks.path, "
+    "chunks.number, chunks.first, chunks.past"
+)
+_DOCUMENT: Final = (
+    "documents.element, documents.metadata, documents.uri, documents.title, documents.content_hash, "
+    "documents.stored_at, documents.chunks"
+)
 _CANDIDATES: Final = 400
 """How many chunks with the rarest words of a query are enough to look for the best among them."""
 _DAMPING: Final = 10
@@ -84,6 +103,12 @@ class DocumentIndex:
     twice.
     """
 
+    lucene_syntax_notes = (
+        'Words are found in any of their forms. +word must be there, -word must not; "several words" are found one '
+        "after the other; begin* finds words that begin so, and wrod~ words with one wrong letter; AND, OR, NOT and "
+        "parentheses work too. Plain questions are fine: what has more and rarer of the words comes first."
+    )
+
     def __init__(
         self,
         database: IndexDatabase,
@@ -106,15 +131,6 @@ class DocumentIndex:
     def can(self, operations: type, /) -> bool:
         return operations not in {VectorSearch, HybridSearch} or self._vectors.in_use
 
-    @property
-    def lucene_syntax_notes(self) -> str:
-        return (
-            "Words are found in any of their forms. +word must be there, -word must not; "
-            '"several words" are found one after the other; begin* finds words that begin so, and wrod~ words with one '
-            "wrong letter; AND, OR, NOT and parentheses work too. Plain questions are fine: what has more and rarer of "
-            "the words comes first."
-        )
-
     # Storing.
 
     async def put(
@@ -129,7 +145,7 @@ class DocumentIndex:
 
         def write() -> Operation[None]:
             yield from self._remove(document.uri)
-            number = yield from insert_document(document, chunks, content_hash, readers)
+            number = yield from _insert_document(document, chunks, content_hash, readers)
             yield from self.database.add(number)
             if chunks:
                 rows = yield "select id from chunks where document = ? order by number", (number,)
@@ -154,8 +170,8 @@ class DocumentIndex:
 
     @reads
     def document(self, uri: str, /) -> Operation[StoredDocument | None]:
-        rows = yield selected(DOCUMENT_COLUMNS, "documents", Condition("documents.uri = ?", (uri,)))
-        return document_of(rows[0]) if rows else None
+        rows = yield selected(_DOCUMENT, "documents", Condition("documents.uri = ?", (uri,)))
+        return _document_of(rows[0]) if rows else None
 
     @reads
     def documents(self, *, limit: int = 1_000, after: str = "") -> Operation[Sequence[StoredDocument]]:
@@ -165,9 +181,9 @@ class DocumentIndex:
         """How many documents name a caller among their readers; with `revoke`, they do so no more."""
 
         def found() -> Operation[int]:
-            rows = yield "select count(*) from readers where reader = ?", (reader_of(caller),)
+            rows = yield "select count(*) from readers where reader = ?", (_reader_of(caller),)
             if revoke:
-                yield "delete from readers where reader = ?", (reader_of(caller),)
+                yield "delete from readers where reader = ?", (_reader_of(caller),)
             return rows[0][0]
 
         if not self.database.is_there:
@@ -204,7 +220,7 @@ class DocumentIndex:
         most = max(_FUSED, 2 * request.top_k) if both else request.top_k
 
         def found() -> Operation[Sequence[SimilarityResult[Chunk]]]:
-            conditions = yield from Findable.of(request.filter, request.caller, self.database).restrictions()
+            conditions = yield from _Findable.of(request.filter, request.caller, self.database).restrictions()
             orders: list[list[Scored]] = []
             if words:
                 orders.append((yield from self._by_words(request.query, conditions, most)))
@@ -249,7 +265,7 @@ class DocumentIndex:
     ) -> Sequence[SimilarityResult[T]]:
         _check_searchable(kind)
         pattern = await to_thread.run_sync(_compiled, regex, limiter=self._patterns)
-        findable, end = Findable.of(filter, caller, self.database), time.monotonic() + self._regex_seconds
+        findable, end = _Findable.of(filter, caller, self.database), time.monotonic() + self._regex_seconds
         place, found = (0, -1), list[int]()
 
         def next_page() -> Operation[Rows]:
@@ -292,7 +308,7 @@ class DocumentIndex:
         filter: Filter | None = None,
         caller: Caller = ANONYMOUS,
     ) -> Operation[Sequence[ContentElement]]:
-        findable = Findable.of(filter, caller, self.database)
+        findable = _Findable.of(filter, caller, self.database)
         if method is ExpansionMethod.ZOOM_OUT:
             for inner in (yield from _elements(element, findable)):
                 if isinstance(inner, Chunk | Section):
@@ -303,34 +319,34 @@ class DocumentIndex:
             "(select number from chunks where element = ?)) <= ?",
             (element, element, min(max(elements_to_add, 0), _MOST_NEIGHBOURS)),
         )
-        rows = yield selected(CHUNK_COLUMNS, JOINED, all_of([near, findable.chunk]), "order by chunks.number")
-        read = [chunk_of(row) for row in rows]
+        rows = yield selected(_CHUNK, JOINED, all_of([near, findable.chunk]), "order by chunks.number")
+        read = [_chunk_of(row) for row in rows]
         return read if any(each.id == element for each in read) else []
 
     @reads
     def find_by_id(
         self, element: str, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
     ) -> Operation[T | None]:
-        found = yield from _elements(element, Findable.of(filter, caller, self.database))
+        found = yield from _elements(element, _Findable.of(filter, caller, self.database))
         return next((each for each in found if isinstance(each, kind)), None)
 
     @reads
     def list_documents(
         self, *, limit: int = 100, after: str = "", filter: Filter | None = None, caller: Caller = ANONYMOUS
     ) -> Operation[Sequence[ContentRoot]]:
-        found = yield from _documents(limit, after, Findable.of(filter, caller, self.database))
+        found = yield from _documents(limit, after, _Findable.of(filter, caller, self.database))
         return [each.root for each in found]
 
     @reads
     def list_sections(
         self, document: str, /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
     ) -> Operation[Sequence[SectionOutline]]:
-        findable = Findable.of(filter, caller, self.database)
+        findable = _Findable.of(filter, caller, self.database)
         named = Condition("documents.element = ? or documents.uri = ?", (document, document))
         rows = yield selected("documents.id, documents.uri", "documents", all_of([named, findable.document]))
         listed: list[SectionOutline] = []
         for number, uri in rows:
-            for each in (yield from sections_of(number, findable)).values():
+            for each in (yield from _sections_of(number, findable)).values():
                 length = len(each.text) if isinstance(each, LeafSection) else 0
                 listed.append(SectionOutline(id=each.id, path=each.path, uri=uri, characters=length))
         return listed
@@ -339,7 +355,7 @@ class DocumentIndex:
     def read_section(
         self, element: str, /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
     ) -> Operation[SectionText | None]:
-        for each in (yield from _elements(element, Findable.of(filter, caller, self.database))):
+        for each in (yield from _elements(element, _Findable.of(filter, caller, self.database))):
             if isinstance(each, NavigableDocument):
                 return SectionText(uri=each.uri, leaves=tuple(each.leaves()))
             if isinstance(each, Section):
@@ -349,36 +365,186 @@ class DocumentIndex:
         return None
 
 
+def _fitting(wanted: Filter, database: IndexDatabase) -> Condition:
+    """Whether a row of `chunks`, beside its row of `documents`, fits a filter. It is never null."""
+    match wanted:
+        case Equal() | AtLeast() | AtMost() | Containing():
+            return database.compared(wanted)
+        case OneOf(key, values):
+            return all_of([database.compared(Equal(key, value)) for value in values], "or")
+        case UriPrefix(prefix):
+            return Condition("substr(documents.uri, 1, ?) = ?", (len(prefix), prefix))
+        case AllOf(filters) | AnyOf(filters):
+            inner = [_fitting(each, database) for each in filters]
+            return all_of(inner, "and" if isinstance(wanted, AllOf) else "or")
+        case Not(negated):
+            condition = _fitting(negated, database)
+            return Condition(f"not ({condition.sql})", condition.values)
+        case _:
+            assert_never(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Findable:
+    """What may be found: what a filter leaves in, of the documents that a caller may read."""
+
+    left_in: Condition | None
+    """Whether a filter leaves a chunk in; None: there is no filter."""
+    chunk: Condition
+    """Whether a row of `chunks`, beside its row of `documents`, may be found."""
+    document: Condition
+    """Whether a row of `documents` may be found: with a filter, if one of its chunks may."""
+
+    @classmethod
+    def of(cls, wanted: Filter | None, caller: Caller, database: IndexDatabase) -> Self:
+        known = (_reader_of(caller), *map(_reader_of, sorted(caller.scopes)))
+        one_of_them = f"readers.reader in ({', '.join('?' * len(known))})"
+        named = f"exists (select 1 from readers where readers.document = documents.id and {one_of_them})"  # noqa: S608 - ours
+        readable = Condition(f"not documents.restricted or {named}", known)
+        if wanted is None:
+            return cls(None, readable, readable)
+        left = _fitting(wanted, database)
+        some = f"exists (select 1 from chunks where chunks.document = documents.id and ({left.sql}))"  # noqa: S608 - ours
+        return cls(left, all_of([readable, left]), all_of([readable, Condition(some, left.values)]))
+
+    def restrictions(self) -> Operation[list[Condition]]:
+        """What has to hold of `chunks` and `documents`; nothing where everything may be found."""
+        if (yield selected("1", "documents", Condition("documents.restricted"), "limit 1")):
+            return [self.chunk]
+        return [self.left_in] if self.left_in is not None else []
+
+
+def _reader_of(allowed: Caller | str) -> str:
+    """How a caller, or a scope given as text, is written down among those who may read a document."""
+    return f"scope {allowed}" if isinstance(allowed, str) else f"caller {json.dumps([allowed.issuer, allowed.id])}"
+
+
+def _chunk_of(row: Sequence[Any]) -> Chunk:
+    """The chunk of a row of `_CHUNK`."""
+    element, metadata, text, urtext, parent, root, uri, path, number, first, past = row
+    return Chunk(
+        id=element,
+        metadata=json.loads(metadata),
+        text=text,
+        urtext=urtext,
+        parent_id=parent,
+        root_id=root,
+        uri=uri,
+        path=tuple(json.loads(path)),
+        number=number,
+        start=first,
+        end=past,
+    )
+
+
+def _document_of(row: Sequence[Any]) -> StoredDocument:
+    """The document of a row of `_DOCUMENT`."""
+    element, metadata, uri, title, content_hash, stored_at, chunks = row
+    root = ContentRoot(id=element, metadata=json.loads(metadata), uri=uri, title=title)
+    stored = datetime.fromisoformat(stored_at)
+    return StoredDocument(root=root, content_hash=content_hash, stored_at=stored, chunks=chunks)
+
+
+def _sections_of(document: int, findable: _Findable) -> Operation[dict[str, Section]]:
+    """The sections of a document that are left in by id, in its order, each with those that it holds.
+
+    `search` says which are left in.
+    """
+    kept: set[str] | None = None
+    of_document = Condition("chunks.document = ?", (document,))
+    if findable.left_in is not None:
+        counted = "group by chunks.parent"
+        every = yield selected("chunks.parent, count(*)", "chunks", of_document, counted)
+        left = yield selected("chunks.parent, count(*)", JOINED, all_of([of_document, findable.left_in]), counted)
+        kept = {parent for parent, _ in set(map(tuple, every)) & set(map(tuple, left))}
+    columns = "element, metadata, title, parent, path, body, start"
+    rows = yield selected(columns, "sections", Condition("document = ?", (document,)), "order by number desc")
+    held: dict[str, list[Section]] = {}
+    made: dict[str, Section] = {}
+    for element, metadata, title, parent, path, body, start in rows:
+        if kept is not None and (element not in held if body is None else element not in kept):
+            continue
+        known: dict[str, Any] = {"id": element, "metadata": json.loads(metadata), "title": title, "parent_id": parent}
+        known["path"] = tuple(json.loads(path))
+        made[element] = (
+            ContainerSection(**known, children=tuple(reversed(held.pop(element, []))))
+            if body is None
+            else LeafSection(**known, text=body, start=start)
+        )
+        held.setdefault(parent, []).append(made[element])
+    return dict(reversed(made.items()))
+
+
+def _insert(table: str, columns: str) -> str:
+    return f"insert into {table} ({columns}) values ({', '.join('?' * (columns.count(',') + 1))})"  # noqa: S608 - ours
+
+
+def _insert_document(
+    document: NavigableDocument, chunks: Sequence[Chunk], content_hash: str, readers: Collection[Caller | str] | None
+) -> Operation[int]:
+    """Write a document, but for what finds its chunks. Returns its number."""
+    metadata = json.dumps(plain(document.metadata))
+    head = "element, uri, restricted, title, content_hash, stored_at, chunks, metadata"
+    ((number,),) = yield (
+        f"{_insert('documents', head)} returning id",
+        (
+            *(document.id, document.uri, readers is not None, storable(document.title), content_hash),
+            *(datetime.now(UTC).isoformat(), len(chunks), metadata),
+        ),
+    )
+    yield "insert into readers values (?, ?)", [(number, each) for each in sorted({*map(_reader_of, readers or ())})]
+    sections: list[tuple[object, ...]] = []
+    for place, each in enumerate(document.sections()):
+        start, body = (each.start, storable(each.text)) if isinstance(each, LeafSection) else (0, None)
+        where = (number, each.id, each.parent_id, place, storable(each.title), json.dumps(each.path))
+        sections.append((*where, start, body, json.dumps(plain(each.metadata))))
+    yield _insert("sections", "document, element, parent, number, title, path, start, body, metadata"), sections
+    rows: list[tuple[object, ...]] = []
+    for each in chunks:
+        text, urtext, titles = storable(each.text), storable(each.urtext), " ".join(dict.fromkeys(each.path))
+        own, body = json.dumps(plain({**document.metadata, **each.metadata})), indexed(text)
+        rows.append(
+            (
+                *(number, each.number, each.id, each.parent_id, each.start, each.end, own),
+                *(json.dumps(each.path), indexed(storable(titles)), body),
+                *(None if text == body else text, None if urtext == text else urtext),
+            )
+        )
+    columns = "document, number, element, parent, first, past, metadata, path, title, body, shown, urtext"
+    yield _insert("chunks", columns), rows
+    return number
+
+
 def _results(scored: Sequence[Scored]) -> Operation[Sequence[SimilarityResult[Chunk]]]:
     """The chunks of these rows."""
     if not scored:
         return []
     condition = Condition(f"chunks.id in ({', '.join('?' * len(scored))})", tuple(chunk for chunk, _ in scored))
-    read = yield selected(f"chunks.id, {CHUNK_COLUMNS}", JOINED, condition)
-    rows = {row[0]: chunk_of(row[1:]) for row in read}
+    read = yield selected(f"chunks.id, {_CHUNK}", JOINED, condition)
+    rows = {row[0]: _chunk_of(row[1:]) for row in read}
     return [SimilarityResult(rows[chunk], score) for chunk, score in scored if chunk in rows]
 
 
-def _documents(limit: int, after: str, findable: Findable | None = None) -> Operation[list[StoredDocument]]:
+def _documents(limit: int, after: str, findable: _Findable | None = None) -> Operation[list[StoredDocument]]:
     """Documents in the order of their URIs; None: all of them."""
     conditions = [Condition("documents.uri > ?", (after,)), *([findable.document] if findable is not None else ())]
     ending = f"order by documents.uri limit {int(limit)}"
-    rows = yield selected(DOCUMENT_COLUMNS, "documents", all_of(conditions), ending)
-    return [document_of(row) for row in rows]
+    rows = yield selected(_DOCUMENT, "documents", all_of(conditions), ending)
+    return [_document_of(row) for row in rows]
 
 
-def _elements(element: str, findable: Findable) -> Operation[Sequence[ContentElement]]:
+def _elements(element: str, findable: _Findable) -> Operation[Sequence[ContentElement]]:
     """The chunk, the section and the document with this id. What may not be found is not there."""
     by_id = Condition("chunks.element = ?", (element,))
-    rows = yield selected(CHUNK_COLUMNS, JOINED, all_of([by_id, findable.chunk]))
-    found: list[ContentElement] = [chunk_of(row) for row in rows]
+    rows = yield selected(_CHUNK, JOINED, all_of([by_id, findable.chunk]))
+    found: list[ContentElement] = [_chunk_of(row) for row in rows]
     within = "documents.element = ? or documents.id = (select document from sections where element = ?)"
     by_id = Condition(within, (element, element))
-    rows = yield selected(f"documents.id, {DOCUMENT_COLUMNS}", "documents", all_of([by_id, findable.document]))
+    rows = yield selected(f"documents.id, {_DOCUMENT}", "documents", all_of([by_id, findable.document]))
     for number, *row in rows:
-        sections = yield from sections_of(number, findable)
+        sections = yield from _sections_of(number, findable)
         found += [sections[element]] if element in sections else []
-        if (root := document_of(row).root).id == element:
+        if (root := _document_of(row).root).id == element:
             top = tuple(each for each in sections.values() if each.parent_id not in sections)
             found.append(
                 NavigableDocument(id=root.id, metadata=root.metadata, uri=root.uri, title=root.title, children=top)

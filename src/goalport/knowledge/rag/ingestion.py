@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from hashlib import sha256
-from itertools import product
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal, Self, TypeGuard
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
@@ -162,8 +161,7 @@ class DocumentIngestion:
         prefix = f"{path.as_uri().rstrip('/')}/"
         known = await stored_within(self._store, prefix)
         files, unlisted = await to_thread.run_sync(_files, path, self._include)
-        for each in files:
-            file = path / each
+        for file in files:
             yield await self._taken_in(file.as_uri(), known.pop(file.as_uri(), None), file)
         for folder, reason in unlisted:
             yield IngestedDocument(uri=folder.as_uri(), outcome="failed", reason=reason)
@@ -186,10 +184,8 @@ class DocumentIngestion:
                 return await self._stored(found.content, uri, media_type, stored)
             state = await to_thread.run_sync(_state, path)
             before, became = self._read.get(uri, (None, unchanged))
-            if state == before and became.outcome == "failed":
-                return became
-            if state == before and stored is not None:
-                return unchanged
+            if state == before and (stored is not None or became.outcome == "failed"):
+                return became if became.outcome == "failed" else unchanged
             document = await self._stored(await to_thread.run_sync(self._reader.content, path), uri, None, stored)
         except DocumentError as error:
             # A file is named by its path, whatever is wrong with it; what reads its content knows the URI alone.
@@ -262,15 +258,18 @@ def _state(path: Path) -> _FileState:
     return status.st_mtime_ns, status.st_size
 
 
-def _files(folder: Path, include: Sequence[str]) -> tuple[list[str], list[tuple[Path, str]]]:
+def _files(folder: Path, include: Sequence[str]) -> tuple[list[Path], list[tuple[Path, str]]]:
     """The files below a folder that may be documents and are included; and what cannot be listed, with the reasons."""
     failures: list[OSError] = []
-    found = list(Folder(folder, FolderLimits(entries=_MOST_FILES)).files(onerror=failures.append))
-    unlisted = [(Path(each.filename), str(UnreadableDocument.after(each.filename, each))) for each in failures]
-    documents = (each for each in found if not each.lower().endswith(_NO_DOCUMENTS))
+    found = Folder(folder, FolderLimits(entries=_MOST_FILES)).files(onerror=failures.append)
+    documents = (PurePosixPath(each) for each in found if not each.lower().endswith(_NO_DOCUMENTS))
     # The path of a file, or its name alone, matches one of the patterns; `*` stands for slashes too.
-    named = ((each, (each, PurePosixPath(each).name)) for each in documents)
-    return [each for each, names in named if any(fnmatchcase(*pair) for pair in product(names, include))], unlisted
+    files = [
+        folder / each
+        for each in documents
+        if any(fnmatchcase(name, pattern) for pattern in include for name in (str(each), each.name))
+    ]
+    return files, [(Path(each.filename), str(UnreadableDocument.after(each.filename, each))) for each in failures]
 
 
 def _is_gone(file: Path) -> bool:

@@ -10,7 +10,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Final, Protocol, TypeVar, assert_never, cast
+from typing import Any, Final, TypeVar, assert_never, cast
 from uuid import NAMESPACE_URL, uuid5
 
 from goalport.base.caller import Caller
@@ -46,13 +46,6 @@ _MOST: Final = 10_000
 """The most results that are asked for where the store cannot apply a filter by itself."""
 
 
-class _VectorStore(Protocol):
-    """A `VectorStore` of LangChain, as far as it is used here."""
-
-    async def aadd_texts(self, texts: list[str], metadatas: list[dict[str, Any]] | None = None, **more: Any) -> Any: ...
-    async def _asimilarity_search_with_relevance_scores(self, query: str, k: int = 4, **more: Any) -> Any: ...
-
-
 class LangChainVectorSearch:
     """`LangChainVectorSearch(Chroma("manuals", embeddings), translate=chroma_filter, readable=…)`.
 
@@ -64,14 +57,14 @@ class LangChainVectorSearch:
 
     def __init__(
         self,
-        store: _VectorStore,
+        store: Any,
         *,
         translate: Callable[[Filter], Mapping[str, Any]] | None = None,
         readable: Callable[[Caller], Filter | None] = lambda _caller: None,
     ) -> None:
         self._store = store
         # The public method puts all texts into a warning when a score is beyond 0 and 1.
-        self._search = store._asimilarity_search_with_relevance_scores  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        self._search = store._asimilarity_search_with_relevance_scores  # noqa: SLF001 - see above
         self._translate, self._readable = translate, readable
 
     async def add(self, chunks: Sequence[Chunk], metadata: Mapping[str, Value] | None = None) -> None:

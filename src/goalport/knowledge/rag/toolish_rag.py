@@ -173,12 +173,12 @@ class ResultsListener(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
 class ShownPassages:
     """A listener that collects what a model is shown, to check what it cites: one for each answer."""
 
-    def __init__(self) -> None:
-        self.passages: dict[str, Passage] = {}
-        """By their ids, in the order in which they were first shown."""
+    passages: dict[str, Passage] = field(default_factory=dict[str, Passage])
+    """By their ids, in the order in which they were first shown."""
 
     def on_results(self, event: ResultsEvent, /) -> None:
         for each in event.passages:
@@ -366,10 +366,6 @@ class ToolishRag:
 
 
 _Answer = Callable[[Mapping[str, Any]], Awaitable[str]]
-_TOP_K: Final = Parameter(
-    "topK", Annotated[int, Field(ge=1, le=100)], "How many results you want at most; 5 to 10 is usual."
-)
-_REGEX: Final = r"A regular expression of Python, for example ERR-\d{4}. (?i) ignores case."
 
 
 def _optional(name: str, kind: object, description: str) -> Parameter:
@@ -385,64 +381,63 @@ class _RagTools:
         """A tool is only offered where it `supports` what the tool needs."""
 
     def offered(self) -> Iterator[Tool]:
-        kinds = (VectorSearch, TextSearch, HybridSearch, RegexSearchOperations, ResultExpander, SectionReader)
-        for kind in kinds:
-            for name, about, parameters, answer in self._tools_of(kind) if supports(self._store, kind) else ():
+        for kind, name, about, parameters, answer in self._table():
+            if supports(self._store, kind):
                 made = Tool.of(answer, name=name, description=about, parameters=parameters)
                 yield replace(made, read_only=True, destructive=False, idempotent=True, open_world=False)
 
-    def _tools_of(self, kind: type) -> Iterator[tuple[str, str, Sequence[Parameter], _Answer]]:
-        threshold = Annotated[float | None, Field(ge=0, le=1)]
-        if kind is VectorSearch:
-            about = (
-                "Find passages by meaning, also where they use other words than the query. Returns the most similar."
-            )
-            query = Parameter("query", str, "A question, or a sentence as the document may have it.")
-            words = f"The least similarity of a result, from 0 to 1; leave it out for {_VECTOR_THRESHOLD}."
-            answer = self._searching("vectorSearch", self._store.vector_search, _VECTOR_THRESHOLD)
-            yield "vectorSearch", about, [query, _TOP_K, _optional("threshold", threshold, words)], answer
-        elif kind is TextSearch:
-            notes = self._store.lucene_syntax_notes
-            about = f"Find passages by the words in them. Returns the best fits first. {notes}"
-            query = Parameter("query", str, "Words, or a query in the syntax that the description says.")
-            words = "The least score of a result, from 0 to 1; leave it out for all."
-            answer = self._searching("textSearch", self._store.text_search)
-            yield "textSearch", about, [query, _TOP_K, _optional("threshold", threshold, words)], answer
-        elif kind is HybridSearch:
-            about = (
-                "Find passages by words and by meaning at once; first comes what both find. The search to begin with "
-                "when you do not know the words of the documents."
-            )
-            query = Parameter("query", str, "A question, in the words in which the documents may answer it.")
-            yield "hybridSearch", about, [query, _TOP_K], self._searching("hybridSearch", self._store.hybrid_search)
-        elif kind is RegexSearchOperations:
-            about = (
-                "Find passages in which a regular expression matches, for what has a fixed shape: error codes, "
-                "identifiers, dates. Returns the first matches in the order of the documents."
-            )
-            regex = Parameter(
-                "regex", str, r"A regular expression of Python, for example ERR-\d{4}. (?i) ignores case."
-            )
-            yield "regexSearch", about, [regex, _TOP_K], self._regex
-        elif kind is ResultExpander:
-            chunk = Parameter("chunkId", str, "The id of a passage that a search returned.")
-            words = f"How many on either side; leave it out for {_NEIGHBOURS}."
-            added = _optional("chunksToAdd", Annotated[int | None, Field(ge=1, le=20)], words)
-            yield "broadenChunk", "Read a passage with those before and after it.", [chunk, added], self._broaden
-            element = Parameter("id", str, "The id of a passage or of a section.")
-            about = "Read the whole section around a passage, or the one around a section."
-            yield "zoomOut", about, [element], self._zoom_out
-        else:
-            words = "The address or title of a document; leave it out to list documents."
-            document = _optional("document", str, words)
-            after = _optional("after", str, "The address after which to go on listing documents.")
-            yield "listSections", "List the documents, or the sections of one.", [document, after], self._list
-            words = "The id of a section, from listSections; or the address or title of a document."
-            offset = _optional("offset", Annotated[int, Field(ge=0)], "How many characters to skip.")
-            about = "Read a section as it stands in its document."
-            yield "readSection", about, [Parameter("id", str, words), offset], self._read
+    def _table(self) -> Iterator[tuple[type, str, str, Sequence[Parameter], _Answer]]:
+        top_k = Parameter(
+            "topK", Annotated[int, Field(ge=1, le=100)], "How many results you want at most; 5 to 10 is usual."
+        )
+        score = Annotated[float | None, Field(ge=0, le=1)]
+        about = "Find passages by meaning, also where they use other words than the query. Returns the most similar."
+        query = Parameter("query", str, "A question, or a sentence as the document may have it.")
+        words = f"The least similarity of a result, from 0 to 1; leave it out for {_VECTOR_THRESHOLD}."
+        answer = self._searching("vectorSearch", "vector_search", _VECTOR_THRESHOLD)
+        yield VectorSearch, "vectorSearch", about, [query, top_k, _optional("threshold", score, words)], answer
+        notes = getattr(self._store, "lucene_syntax_notes", "")
+        about = f"Find passages by the words in them. Returns the best fits first. {notes}"
+        query = Parameter("query", str, "Words, or a query in the syntax that the description says.")
+        words = "The least score of a result, from 0 to 1; leave it out for all."
+        answer = self._searching("textSearch", "text_search")
+        yield TextSearch, "textSearch", about, [query, top_k, _optional("threshold", score, words)], answer
+        about = (
+            "Find passages by words and by meaning at once; first comes what both find. The search to begin with when "
+            "you do not know the words of the documents."
+        )
+        query = Parameter("query", str, "A question, in the words in which the documents may answer it.")
+        yield HybridSearch, "hybridSearch", about, [query, top_k], self._searching("hybridSearch", "hybrid_search")
+        about = (
+            "Find passages in which a regular expression matches, for what has a fixed shape: error codes, "
+            "identifiers, dates. Returns the first matches in the order of the documents."
+        )
+        words = r"A regular expression of Python, for example ERR-\d{4}. (?i) ignores case."
+        yield RegexSearchOperations, "regexSearch", about, [Parameter("regex", str, words), top_k], self._regex
+        chunk = Parameter("chunkId", str, "The id of a passage that a search returned.")
+        words = f"How many on either side; leave it out for {_NEIGHBOURS}."
+        added = _optional("chunksToAdd", Annotated[int | None, Field(ge=1, le=20)], words)
+        about = "Read a passage with those before and after it."
+        yield ResultExpander, "broadenChunk", about, [chunk, added], self._broaden
+        element = Parameter("id", str, "The id of a passage or of a section.")
+        about = "Read the whole section around a passage, or the one around a section."
+        yield ResultExpander, "zoomOut", about, [element], self._zoom_out
+        document = _optional("document", str, "The address or title of a document; leave it out to list documents.")
+        after = _optional("after", str, "The address after which to go on listing documents.")
+        about = "List the documents, or the sections of one."
+        yield SectionReader, "listSections", about, [document, after], self._list
+        words = "The id of a section, from listSections; or the address or title of a document."
+        section = Parameter("id", str, words)
+        offset = _optional("offset", Annotated[int, Field(ge=0)], "How many characters to skip.")
+        yield (
+            SectionReader,
+            "readSection",
+            "Read a section as it stands in its document.",
+            [section, offset],
+            self._read,
+        )
 
-    def _searching(self, tool: str, search: Callable[..., Any], threshold: float = 0.0) -> _Answer:
+    def _searching(self, tool: str, method: str, threshold: float = 0.0) -> _Answer:
         """What answers a search for a query."""
 
         async def answer(given: Mapping[str, Any]) -> str:
@@ -453,7 +448,7 @@ class _RagTools:
                 similarity_threshold=threshold if least is None else least,
                 **self._rag.limits,
             )
-            return self._results(tool, request.query, await search(request, Chunk))
+            return self._results(tool, request.query, await getattr(self._store, method)(request, Chunk))
 
         return answer
 

@@ -9,7 +9,9 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, cast
 
@@ -19,6 +21,7 @@ from goalport.base.errors import DocumentError
 from goalport.base.files import replace_file
 from goalport.base.words import cleaned, offer, one_line, shown
 from goalport.knowledge.documents import Folder, FolderLimits, YamlText, read_yaml
+from goalport.knowledge.documents.markdown import FRONT_MATTER
 
 _log = logging.getLogger(__name__)
 SKILL_FILE: Final = "SKILL.md"
@@ -111,21 +114,22 @@ def skill_text(root: Path) -> SkillText:
     _check_file(root)
     place = str(root / SKILL_FILE)
     raw = skill_folder(root).content(SKILL_FILE).decode("utf-8-sig", "replace")
-    lines = raw.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    end = _end_of_head(lines)
-    if end is None:
+    raw = raw.replace("\r\n", "\n").replace("\r", "\n")
+    found = FRONT_MATTER.match(raw)
+    if found is None:
         raise DocumentError(f"{place}:1: expected a head between two lines `---`, with name and description.")
-    if (size := sum(len(each) + 1 for each in lines[1:end]) - 1) > _LONGEST_HEAD:
-        raise DocumentError(f"{place}:1: its head has {size:,} characters, and at most {_LONGEST_HEAD:,} are read.")
-    head, quoted = _head(lines[1:end], place)
+    if len(found[1]) > _LONGEST_HEAD:
+        size = f"{len(found[1]):,} characters, and at most {_LONGEST_HEAD:,} are read"
+        raise DocumentError(f"{place}:1: its head has {size}.")
+    head, quoted = _head(found[1], place)
     value = head.value
     if not isinstance(value, dict):
-        came = one_line(lines[1], 80)
+        came = one_line(found[1].partition("\n")[0], 80)
         raise DocumentError(f"{place}:2: expected fields such as `name: my-skill`, but came {came!r}.")
     fields = {str(key): each for key, each in cast("dict[object, object]", value).items()}
-    body = "\n".join(lines[end + 1 :])
-    blank = body[: len(body) - len(body.lstrip())].count("\n")
-    return SkillText(fields, cleaned(body, _LONGEST_FILE), head, end + 2 + blank, quoted)
+    body = raw[found.end() :]
+    before = raw[: len(raw) - len(body.lstrip())]
+    return SkillText(fields, cleaned(body, _LONGEST_FILE), head, before.count("\n") + 1, quoted)
 
 
 def _check_file(root: Path) -> None:
@@ -137,30 +141,21 @@ def _check_file(root: Path) -> None:
         raise DocumentError(f"{file}: it is a link that leads out of the skill.")
 
 
-def _end_of_head(lines: Sequence[str]) -> int | None:
-    """The number of the line that ends the head. Dashes inside of a line are part of its text."""
-    if not lines or lines[0].rstrip() != "---":
-        return None
-    return next((number for number, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), None)
-
-
-def _head(lines: Sequence[str], place: str) -> tuple[YamlText, tuple[int, ...]]:
+def _head(written: str, place: str) -> tuple[YamlText, list[int]]:
     """Read the head; where that fails, once more with texts in quotes whose colon YAML takes for another field."""
     try:
-        return read_yaml("\n".join(lines), place, first_line=2), ()
+        return read_yaml(written, place, first_line=2), []
     except DocumentError as error:
-        quoted, changed = list(lines), list[int]()
+        lines, changed = written.split("\n"), list[int]()
         for index, line in enumerate(lines):
             found = _UNQUOTED.fullmatch(line)
             if found is not None and (": " in found["text"] or found["text"].endswith(":")):
-                quoted[index] = f"{found['key']}: {json.dumps(found['text'].rstrip(), ensure_ascii=False)}"
+                lines[index] = f"{found['key']}: {json.dumps(found['text'].rstrip(), ensure_ascii=False)}"
                 changed.append(index + 2)
-        try:
-            if changed:
-                return read_yaml("\n".join(quoted), place, first_line=2), tuple(changed)
-        except DocumentError:
-            raise error from None
-        raise
+        if changed:
+            with suppress(DocumentError):
+                return read_yaml("\n".join(lines), place, first_line=2), changed
+        raise error from None
 
 
 def _plain_fields(root: Path) -> dict[str, str] | None:
@@ -170,14 +165,13 @@ def _plain_fields(root: Path) -> dict[str, str] | None:
             text = file.read(_HEAD).decode("utf-8-sig", "replace").replace("\r\n", "\n")
     except OSError:
         return None
-    lines = text.split("\n")
+    head = FRONT_MATTER.match(text)
     found: dict[str, str] = {}
-    for number in range(1, _end_of_head(lines) or 0):
-        line = lines[number]
+    for line, following in pairwise([*head[1].split("\n"), "---"] if head is not None else ()):
         if not line.startswith(("name:", "description:")):
             continue
         plain = _PLAIN.fullmatch(line.rstrip())
-        goes_on = lines[number + 1][:1] in {" ", "\t", ""}
+        goes_on = following[:1] in {" ", "\t", ""}
         if plain is None or goes_on or plain["key"] in found or plain["text"].strip().lower() in _WORDS_OF_YAML:
             return None
         found[plain["key"]] = plain["text"]
