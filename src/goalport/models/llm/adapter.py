@@ -10,11 +10,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import httpx2
-from anyio.lowlevel import current_token
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.embeddings.base import EmbeddingModel
 from pydantic_ai.embeddings.result import EmbeddingResult
@@ -34,7 +33,7 @@ from goalport.models.llm.conversions import (
     to_model_settings,
     to_request_parameters,
 )
-from goalport.models.llm.dialects import NO_KEY, Dialect, Endpoint
+from goalport.models.llm.dialects import NO_KEY, Endpoint
 from goalport.models.llm.model import (
     ModelCall,
     ModelCard,
@@ -106,45 +105,16 @@ def _client(endpoint: Endpoint) -> httpx2.AsyncClient:
     return client
 
 
-class ClientPerLoop(Generic[T]):
-    """An HTTP client for the running event loop, and what a dialect makes of it, kept until it is closed.
-
-    The connections of a client belong to the event loop in which they were opened. Another loop (a second
-    `invoke_sync`, the next test) gets a client of its own.
-    """
-
-    def __init__(self, endpoint: Endpoint, model: str, make: Callable[[Endpoint, str, httpx2.AsyncClient], T]) -> None:
-        self.endpoint, self.model = endpoint, model
-        """`model`: the name that the provider gives it."""
-        self._make = make
-        self._loop: object = None
-        self._made: tuple[httpx2.AsyncClient, T] | None = None
-
-    def made(self) -> T:
-        """What was made of the client of this event loop; it is made now if need be."""
-        loop = current_token()
-        if self._made is None or self._loop != loop:
-            client = _client(self.endpoint)
-            self._loop, self._made = loop, (client, self._make(self.endpoint, self.model, client))
-        return self._made[1]
-
-    async def aclose(self) -> None:
-        """Close the connections of this event loop; those of another loop ended with it."""
-        made, self._made = self._made, None
-        if made is not None and self._loop == current_token():
-            await made[0].aclose()
-
-
 class PydanticAiModel:
     """A language model of a provider, asked once for each call.
 
     Its errors are `ModelError`s; a `TransientFailure` may pass by itself.
     """
 
-    def __init__(self, card: ModelCard, client: ClientPerLoop[Model]) -> None:
-        self.card, self._client = card, client
-        self._endpoint, self._name = client.endpoint, client.model
-        self._pricing = Pricing(client.model, card.prices)
+    def __init__(self, card: ModelCard, model: Model, name: str, endpoint: Endpoint) -> None:
+        """`name`: the one that the provider gives it."""
+        self.card, self._model, self._name, self._endpoint = card, model, name, endpoint
+        self._pricing = Pricing(name, card.prices)
         self._refused: set[str] = set()
         """The names of the objects whose schemas the provider refused to enforce."""
 
@@ -157,16 +127,16 @@ class PydanticAiModel:
         return self._ask(call, by_piece=True)
 
     async def _ask(self, call: ModelCall, *, by_piece: bool) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        model, modes = self._ready(call)
+        modes = self._modes(call)
         for mode in modes:
             try:
                 if by_piece:
-                    async with aclosing(self._stream(model, call, mode)) as pieces:
+                    async with aclosing(self._stream(call, mode)) as pieces:
                         async for piece in pieces:
                             yield piece
                 else:
                     with provider_errors(self._endpoint, self._name), anyio.fail_after(self._seconds(call)):
-                        response = await model_request(model, **self._wire(model, call, mode))
+                        response = await model_request(self._model, **self._wire(call, mode))
                     yield self._reply(response, call, mode)
                 return
             except SchemaRefused:
@@ -174,47 +144,47 @@ class PydanticAiModel:
                     raise
                 self._refused.add(call.output.name)
 
-    def _ready(self, call: ModelCall) -> tuple[Model, list[OutputMode]]:
-        """The model, and the ways of getting the object, of which a later one is used where a schema is refused.
+    def _modes(self, call: ModelCall) -> list[OutputMode]:
+        """The ways of getting the object, of which a later one is used where a schema is refused.
 
         With the schema as a tool's, providers do not enforce it and refuse less. Raises `ModelRefused` when the call
         has images and the model takes none.
         """
-        with provider_errors(self._endpoint, self._name):
-            model = self._client.made()
-        if has_images(call.messages) and not self._takes_images(model):
+        if has_images(call.messages) and not self._takes_images:
             raise ModelRefused(
                 f"{self.card.provider}:{self.card.name} takes no images. Choose a model that does, or leave them out."
             )
         if call.output is None:
-            return model, ["text"]
-        native = model.profile.get("supports_json_schema_output", False) and call.output.name not in self._refused
-        tools = model.profile.get("supports_tools", True)
+            return ["text"]
+        profile = self._model.profile
+        native = profile.get("supports_json_schema_output", False) and call.output.name not in self._refused
+        tools = profile.get("supports_tools", True)
         modes: list[OutputMode] = [*(["native"] if native else []), *(["tool"] if tools else [])]
-        return model, modes or ["prompted"]
+        return modes or ["prompted"]
 
-    def _takes_images(self, model: Model) -> bool:
+    @property
+    def _takes_images(self) -> bool:
         known = self.card.vision
-        return model.profile.get("supports_image_input", True) if known is None else known
+        return self._model.profile.get("supports_image_input", True) if known is None else known
 
-    def _wire(self, model: Model, call: ModelCall, mode: OutputMode) -> dict[str, Any]:
+    def _wire(self, call: ModelCall, mode: OutputMode) -> dict[str, Any]:
         """A call as pydantic-ai takes it."""
         return {
-            "messages": to_model_messages(call.messages, vision=self._takes_images(model)),
+            "messages": to_model_messages(call.messages, vision=self._takes_images),
             "model_settings": to_model_settings(call.options),
             "model_request_parameters": to_request_parameters(call, mode),
             "instrument": False,
         }
 
     async def _stream(
-        self, model: Model, call: ModelCall, mode: OutputMode
+        self, call: ModelCall, mode: OutputMode
     ) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
         seconds = self._seconds(call)
         with provider_errors(self._endpoint, self._name):
             async with AsyncExitStack() as stack:
                 # No scope may be open while a piece is handed out, so each wait has its own.
                 with anyio.fail_after(seconds):
-                    request = model_request_stream(model, **self._wire(model, call, mode))
+                    request = model_request_stream(self._model, **self._wire(call, mode))
                     streamed = await stack.enter_async_context(request)
                 stack.callback(self._report_partial_usage, streamed, call)
                 output_tool, output_parts = output_tool_name(call) if mode == "tool" else "", set[int]()
@@ -265,18 +235,18 @@ class PydanticAiModel:
 class PydanticAiEmbeddings:
     """An embedding service of a provider, asked once for each thousand texts."""
 
-    def __init__(self, name: str, client: ClientPerLoop[EmbeddingModel], prices: Prices | None) -> None:
-        self.name, self._client = name, client
-        self._pricing = Pricing(client.model, prices)
+    def __init__(self, card: ModelCard, name: str, model: EmbeddingModel, asked: str, endpoint: Endpoint) -> None:
+        """`asked`: the name that the provider gives the model."""
+        self.name, self._model, self._asked, self._endpoint = name, model, asked, endpoint
+        self._pricing = Pricing(asked, card.prices)
         self.dimensions: int | None = None
 
     async def embed(self, texts: Sequence[str], /) -> Vectors:
-        vectors, endpoint = Vectors(), self._client.endpoint
+        vectors, seconds = Vectors(), self._endpoint.settings.timeout or _EMBEDDING_SECONDS
         for start in range(0, len(texts), _TEXTS_PER_REQUEST):
             some = texts[start : start + _TEXTS_PER_REQUEST]
-            seconds = endpoint.settings.timeout or _EMBEDDING_SECONDS
-            with provider_errors(endpoint, self._client.model), anyio.fail_after(seconds):
-                result = await self._client.made().embed(list(some), input_type="document")
+            with provider_errors(self._endpoint, self._asked), anyio.fail_after(seconds):
+                result = await self._model.embed(list(some), input_type="document")
             check_vector_count(self.name, some, result.embeddings)
             vectors += map(list, result.embeddings)
             vectors.usage += self._pricing.usage(result)
@@ -286,22 +256,22 @@ class PydanticAiEmbeddings:
 
 
 def language_model(card: ModelCard, model: str, endpoint: Endpoint) -> tuple[PydanticAiModel, Close]:
-    """A model at an endpoint; `model` is the name that the provider gives it."""
-    _import_all(endpoint.dialect)
-    client = ClientPerLoop(endpoint, model, endpoint.dialect.model)
-    return PydanticAiModel(card, client), client.aclose
+    """A model at an endpoint, and what closes its connections; `model` is the name that the provider gives it."""
+    made, close = _opened(endpoint, model, endpoint.dialect.model)
+    return PydanticAiModel(card, made, model, endpoint), close
 
 
 def embedding_service(card: ModelCard, name: str, model: str, endpoint: Endpoint) -> tuple[PydanticAiEmbeddings, Close]:
-    """An embedding service at an endpoint."""
-    make = endpoint.dialect.embeddings
-    assert make is not None, "the catalogue refuses providers without embedding models"
-    _import_all(endpoint.dialect)
-    client = ClientPerLoop(endpoint, model, make)
-    return PydanticAiEmbeddings(name, client, card.prices), client.aclose
+    """An embedding service at an endpoint, likewise."""
+    assert endpoint.dialect.embeddings is not None, "the catalogue refuses providers without embedding models"
+    made, close = _opened(endpoint, model, endpoint.dialect.embeddings)
+    return PydanticAiEmbeddings(card, name, made, model, endpoint), close
 
 
-def _import_all(dialect: Dialect) -> None:
-    """Import now what the libraries would import at the first request, which is made on the event loop."""
-    for name in (*_PRICE_DATA, *dialect.imports):
+def _opened(endpoint: Endpoint, model: str, make: Callable[[Endpoint, str, httpx2.AsyncClient], T]) -> tuple[T, Close]:
+    """What a dialect makes of a client. All that the libraries would import later, on the event loop, is imported."""
+    for name in (*_PRICE_DATA, *endpoint.dialect.imports):
         import_module(name)
+    with provider_errors(endpoint, model):
+        client = _client(endpoint)
+        return make(endpoint, model, client), client.aclose

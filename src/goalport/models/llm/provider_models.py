@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 import anyio
 from anyio import CapacityLimiter
+from anyio.lowlevel import current_token
 from anyio.to_thread import run_sync
 
 from goalport.base.errors import ModelUnavailable
@@ -45,25 +46,29 @@ Opened = tuple[T, Callable[[], Awaitable[None]]]
 
 
 class _Provided(Generic[T]):
-    """What asks a provider, which is made once. A task that is cancelled does not wait for that."""
+    """What asks a provider, which is made once for each event loop: it opens the connections of its client."""
 
     def __init__(self, make: Callable[[], Opened[T]], endpoint: Endpoint, name: str) -> None:
         """`name` is what is asked, for the log."""
         self._make, self._settings, self._asked = make, endpoint.settings, name
-        self._made: Opened[T] | None = None
+        self._made: tuple[object, Opened[T]] | None = None
+        """For which event loop it was made; another one is a second `invoke_sync`, or the next test."""
 
     async def made(self) -> T:
-        """What asks the provider."""
+        """What asks the provider. A task that is cancelled does not wait until it is made."""
+        loop, made = current_token(), self._made
 
-        def make_once() -> Opened[T]:
+        def make_once() -> tuple[object, Opened[T]]:
             with _import_lock:
                 # Within the lock: another first request may wait for it, and would open a client that nobody closes.
-                self._made = self._made or self._make()
+                if self._made is None or self._made[0] != loop:
+                    self._made = loop, self._make()
                 return self._made
 
-        # A limiter of its own: steps that fill the threads must not keep a model from being asked.
-        made = self._made or await run_sync(make_once, abandon_on_cancel=True, limiter=CapacityLimiter(1))
-        return made[0]
+        if made is None or made[0] != loop:
+            # A limiter of its own: steps that fill the threads must not keep a model from being asked.
+            made = await run_sync(make_once, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+        return made[1][0]
 
     async def first_success(self, attempt: Callable[[], Awaitable[R]], on_retry: Callable[[Retry], None] | None) -> R:
         """The result of the first attempt that succeeds. Raises `ModelUnavailable` when none does."""
@@ -97,10 +102,10 @@ class _Provided(Generic[T]):
         await anyio.sleep(delay)
 
     async def aclose(self) -> None:
-        """Close the connections. The next request opens new ones."""
+        """Close the connections of this event loop; those of another ended with it. The next request opens new ones."""
         made, self._made = self._made, None
-        if made is not None:
-            await made[1]()
+        if made is not None and made[0] == current_token():
+            await made[1][1]()
 
 
 class ProviderModel(_Provided[LanguageModel]):

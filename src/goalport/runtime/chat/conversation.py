@@ -292,14 +292,6 @@ class Conversation:
         last = line[-1].message if line else None
         return last if isinstance(last, UserMessage) else None
 
-    @property
-    def forks(self) -> Mapping[str, Sequence[str]]:
-        """Where it branches: for the id of a message, the ids of the messages that follow it, if they are several."""
-        following: dict[str, list[str]] = {}
-        for each in self.loaded.messages.values():
-            following.setdefault(each.parent, []).append(each.id)
-        return {parent: ids for parent, ids in following.items() if len(ids) > 1}
-
 
 class HistoryMatch(NamedTuple):
     """How a history from a client continues a stored conversation."""
