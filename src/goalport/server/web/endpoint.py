@@ -24,6 +24,7 @@ from collections.abc import (
 )
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, TypeVar, cast
 
@@ -59,10 +60,7 @@ class Problem(Exception):
         self, status: HTTPStatus, kind: str, detail: str, headers: Mapping[str, str] | None = None, **members: Any
     ) -> None:
         super().__init__(detail)
-        self.status = status
-        self.kind = kind
-        self.detail = detail
-        self.headers = headers
+        self.status, self.kind, self.detail, self.headers = status, kind, detail, headers
         self.members: Mapping[str, Any] = members
         """What problem details say besides."""
 
@@ -149,7 +147,8 @@ class EventStream(EventSourceResponse):
         place: AsyncExitStack,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(events, headers=headers, ping=beat, ping_message_factory=_heartbeat, sep="\n")  # pyright: ignore[reportUnknownMemberType]
+        heartbeat = partial(ServerSentEvent, comment="still here", sep="\n")
+        super().__init__(events, headers=headers, ping=beat, ping_message_factory=heartbeat, sep="\n")  # pyright: ignore[reportUnknownMemberType]
         self._place = place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -159,10 +158,6 @@ class EventStream(EventSourceResponse):
 
 class AnswerStream(EventStream):
     """A stream that is the answer to a call: the call is open until it has been sent, and a shutdown waits for it."""
-
-
-def _heartbeat() -> ServerSentEvent:
-    return ServerSentEvent(comment="still here", sep="\n")
 
 
 @asynccontextmanager
@@ -234,7 +229,9 @@ class HttpDoor:
 
     def start_route(self, path: str, /, **handlers: Handler) -> Route:
         """A path where something named in the body is started by POST, which says what scopes that needs."""
-        return Route(path, StartEndpoint(self, path, **handlers))
+        endpoint = Endpoint(self, path, **handlers)
+        endpoint.checked_by_handler = ("POST",)
+        return Route(path, endpoint)
 
 
 class Endpoint:
@@ -246,9 +243,7 @@ class Endpoint:
     checked_by_handler: Collection[str] = ()
 
     def __init__(self, door: HttpDoor, path: str, **handlers: Handler) -> None:
-        self._door = door
-        self._path = path
-        self._handlers = handlers
+        self._door, self._path, self._handlers = door, path, handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, door = Request(scope, receive), self._door
@@ -309,12 +304,6 @@ class Endpoint:
             return Response(status_code=HTTPStatus.NO_CONTENT, headers={"Allow": allowed})
         detail = f"Expected one of the methods {allowed}, but got {method}."
         raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, "wrong-method", detail, {"Allow": allowed})
-
-
-class StartEndpoint(Endpoint):
-    """A path where something named in the body is started, which says what scopes that needs."""
-
-    checked_by_handler = ("POST",)
 
 
 def call_of(request: Request) -> Call:

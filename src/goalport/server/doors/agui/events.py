@@ -32,6 +32,8 @@ from goalport.base.events import (
 from goalport.models.llm import AssistantMessage, Image, Message, UserMessage
 from goalport.runtime.chat import ConversationMessage, compare
 
+STATE: Final = "goalport"
+"""The member of the state that the server sets. All others are the front end's own."""
 _NO_IMAGE: Final = "only images that come with the message are taken: a part of type image, with a source of type data"
 
 
@@ -67,19 +69,22 @@ def asked(entries: Sequence[ConversationMessage], given: Sequence[ag.Message], s
     spoken = ((each, _said(each, f"messages[{number}]")) for number, each in enumerate(given))
     # Of a reply whose stream was cut, what the conversation has of it counts.
     messages = [replies.get(each.id, message) for each, message in spoken if message is not None]
-    match, seen = compare(entries, messages), member_of(state, "conversation", "head")
-    if match.tail:
-        *earlier, last = match.tail
-        if isinstance(last, UserMessage) and last.is_empty:
-            place = max(number for number, each in enumerate(given) if isinstance(each, ag.UserMessage))
-            problem = f"messages[{place}].content: should have a text or an image, but is empty"
-            raise BadInput(problem, [problem])
-        is_edited = match.forks and match.after != (seen or "")
-        return (
-            Asked(last, tuple(earlier), match.after if is_edited else None) if isinstance(last, UserMessage) else None
-        )
-    asks = bool(messages) and isinstance(messages[-1], UserMessage)
-    return Again(match.after) if asks and (match.after != seen or not match.forks) else None
+    match, seen = compare(entries, messages), None
+    if isinstance(state, Mapping) and isinstance(told := cast("Mapping[str, Any]", state).get(STATE), Mapping):
+        conversation: object = cast("Mapping[str, object]", told).get("conversation")
+        seen = cast("Mapping[str, object]", conversation).get("head") if isinstance(conversation, Mapping) else None
+    if not match.tail:
+        asks = bool(messages) and isinstance(messages[-1], UserMessage)
+        return Again(match.after) if asks and (match.after != seen or not match.forks) else None
+    *earlier, last = match.tail
+    if not isinstance(last, UserMessage):
+        return None
+    if last.is_empty:
+        place = max(number for number, each in enumerate(given) if isinstance(each, ag.UserMessage))
+        problem = f"messages[{place}].content: should have a text or an image, but is empty"
+        raise BadInput(problem, [problem])
+    is_edited = match.forks and match.after != (seen or "")
+    return Asked(last, tuple(earlier), match.after if is_edited else None)
 
 
 def _said(message: ag.Message, place: str = "messages") -> Message | None:
@@ -112,11 +117,6 @@ def _image(part: ag.ContentPart, place: str) -> Image:
     raise BadInput(problem, [problem])
 
 
-def instructions(given: Sequence[ag.Message]) -> str:
-    """The instructions among the messages of a front end, as one text."""
-    return "\n\n".join(each.content for each in given if isinstance(each, ag.SystemMessage | ag.DeveloperMessage))
-
-
 def last_text(given: Sequence[ag.Message]) -> str:
     """What a person said last. Raises `BadInput` if nobody has said anything in words."""
     message = next((each for each in reversed(given) if isinstance(each, ag.UserMessage)), None)
@@ -132,45 +132,34 @@ def merged(given: Sequence[ag.Message], entries: Sequence[ConversationMessage]) 
     What it has and the conversation has not, since it was edited or said elsewhere, is left out.
     """
     whole: list[ag.Message] = []
-    spoken = [_said(each) for each in given]
-
-    def made(begin: int, end: int) -> list[ag.Message]:
-        return [given[at] for at in range(begin, end) if spoken[at] is None]
-
-    def says(at: int, entry: ConversationMessage) -> bool:
-        message = spoken[at]
-        return message is not None and bool(compare([entry], [message]).after)
-
-    place = 0
-    for each in entries:
-        if each.role == "system":
+    spoken, place = [_said(each) for each in given], 0
+    for entry in entries:
+        if entry.role == "system":
             continue
-        known = (at for at in range(place, len(given)) if spoken[at] is not None)
-        found = next((at for at in known if given[at].id == each.id or says(at, each)), None)
-        if found is None:
-            whole.extend(_shown(each))
-            continue
-        # Of a reply whose stream was cut, the front end has a part.
-        whole += [*made(place, found), *([given[found]] if says(found, each) else _shown(each))]
-        place = found + 1
-    return whole + made(place, len(given))
+        for at in range(place, len(given)):
+            message = spoken[at]
+            is_same = message is not None and bool(compare([entry], [message]).after)
+            if message is not None and (given[at].id == entry.id or is_same):
+                whole += [given[each] for each in range(place, at) if spoken[each] is None]
+                # Of a reply whose stream was cut, the front end has a part.
+                whole.append(given[at] if is_same else _shown(entry))
+                place = at + 1
+                break
+        else:
+            whole.append(_shown(entry))
+    return whole + [given[each] for each in range(place, len(given)) if spoken[each] is None]
 
 
-def _shown(entry: ConversationMessage) -> Iterator[ag.Message]:
+def _shown(entry: ConversationMessage) -> ag.Message:
     message = entry.message
-    if isinstance(message, AssistantMessage):
-        yield ag.AssistantMessage(id=entry.id, content=message.content)
-    elif isinstance(message, UserMessage):
-        images = ((base64.b64encode(each.data).decode(), each.media_type) for each in message.images)
-        parts: list[ag.ContentPart] = [
-            ag.ImagePart(source=ag.DataSource(value=data, mime_type=kind)) for data, kind in images
-        ]
-        content = [ag.TextPart(text=message.content), *parts] if parts else message.content
-        yield ag.UserMessage(id=entry.id, name=entry.name or None, content=content)
-
-
-STATE: Final = "goalport"
-"""The member of the state that the server sets. All others are the front end's own."""
+    if not isinstance(message, UserMessage):
+        return ag.AssistantMessage(id=entry.id, content=message.content)
+    images = ((base64.b64encode(each.data).decode(), each.media_type) for each in message.images)
+    parts: list[ag.ContentPart] = [
+        ag.ImagePart(source=ag.DataSource(value=data, mime_type=kind)) for data, kind in images
+    ]
+    content = [ag.TextPart(text=message.content), *parts] if parts else message.content
+    return ag.UserMessage(id=entry.id, name=entry.name or None, content=content)
 
 
 class SharedState:
@@ -188,22 +177,14 @@ class SharedState:
         if self._kept is not None:
             yield ag.StateSnapshotEvent(snapshot={**self._kept, STATE: {**self._told}})
 
-    def change(self, name: str, value: object) -> Iterator[ag.BaseEvent]:
-        """The event that sets one member of what the server tells; none if it is so already."""
-        if name in self._told and self._told[name] == value:
-            return
-        self._told[name] = value
-        if self._kept is not None:
-            patch = {"op": "add", "path": f"/{STATE}/{name}", "value": value}
-            yield ag.StateDeltaEvent.model_validate({"delta": [patch]})
-
-
-def member_of(state: object, *path: str) -> object:
-    """What a front end has at a place of the state that the server told it before; None: nothing."""
-    value = state
-    for name in (STATE, *path):
-        value = cast("Mapping[str, object]", value).get(name) if isinstance(value, Mapping) else None
-    return value
+    def change(self, **members: object) -> Iterator[ag.BaseEvent]:
+        """The events that set members of what the server tells; none for one that is so already."""
+        for name, value in members.items():
+            if name not in self._told or self._told[name] != value:
+                self._told[name] = value
+                if self._kept is not None:
+                    patch = {"op": "add", "path": f"/{STATE}/{name}", "value": value}
+                    yield ag.StateDeltaEvent.model_validate({"delta": [patch]})
 
 
 @dataclass(slots=True)
@@ -214,6 +195,12 @@ class _Streamed:
     reasoning: list[ag.ReasoningMessage] = field(default_factory=list[ag.ReasoningMessage])
     reasons: bool = False
     """Whether a message of reasoning is open."""
+
+    def end_reasoning(self) -> Iterator[ag.BaseEvent]:
+        if self.reasons:
+            self.reasons = False
+            yield ag.ReasoningMessageEndEvent(message_id=self.reasoning[-1].id)
+            yield ag.ReasoningEndEvent(message_id=self.reasoning[-1].id)
 
 
 class RunEvents:
@@ -255,7 +242,7 @@ class RunEvents:
             case ActionStarted() | ActionFinished() | ToolCalled() | ToolReturned():
                 yield from self._work(event)
             case PlanFormulated(goal=goal, steps=steps):
-                yield from self._state.change("plan", {"goal": goal, "steps": [*steps]})
+                yield from self._state.change(plan={"goal": goal, "steps": [*steps]})
             case ProgressUpdated(message=message):
                 yield _custom("progress", message=message)
             case SourcesShown():
@@ -282,9 +269,7 @@ class RunEvents:
             case ActionFinished():
                 if (name := self._steps.pop((event.process_id, event.number), None)) is not None:
                     yield ag.StepFinishedEvent(step_name=name)
-            case ToolCalled():
-                if event.tool in self._elsewhere:
-                    return
+            case ToolCalled() if event.tool not in self._elsewhere:
                 # Some providers give the calls of each reply the same ids; a front end has those of a conversation.
                 call_id = f"{event.call_id or event.tool}-{round(event.at.timestamp() * 1_000_000):x}"
                 self._calls[event.process_id, event.call_id] = call_id
@@ -292,6 +277,8 @@ class RunEvents:
             case ToolReturned():
                 if (call_id := self._calls.pop((event.process_id, event.call_id), None)) is not None:
                     yield self._result(call_id, event.result, is_error=event.is_error)
+            case _:  # a call that the front end makes
+                pass
 
     def call(self, call_id: str, tool: str, arguments: str) -> Iterator[ag.BaseEvent]:
         """The events of a call of a tool."""
@@ -304,16 +291,15 @@ class RunEvents:
     def close(self) -> Iterator[ag.BaseEvent]:
         """Close what is open, since the run ends."""
         for message_id, streamed in self._streamed.items():
-            yield from _end_reasoning(streamed)
+            yield from streamed.end_reasoning()
             if streamed.text:
                 self.withdrawn = True
                 yield ag.TextMessageEndEvent(message_id=message_id)
-        self._streamed.clear()
         for call_id in self._calls.values():
             yield self._result(call_id, "The call gave no result: the run has ended.", is_error=True)
-        self._calls.clear()
         yield from (ag.StepFinishedEvent(step_name=name) for name in self._steps.values())
-        self._steps.clear()
+        for each in (self._streamed, self._calls, self._steps):
+            each.clear()
 
     def _piece(self, piece: MessageDelta, streamed: _Streamed) -> Iterator[ag.BaseEvent]:
         if piece.thinking:
@@ -327,14 +313,14 @@ class RunEvents:
             message.content += piece.text
             yield ag.ReasoningMessageContentEvent(message_id=message.id, delta=piece.text)
             return
-        yield from _end_reasoning(streamed)
+        yield from streamed.end_reasoning()
         if not streamed.text:
             yield ag.TextMessageStartEvent(message_id=piece.message_id, role="assistant")
         streamed.text += piece.text
         yield ag.TextMessageContentEvent(message_id=piece.message_id, delta=piece.text)
 
     def _sent(self, sent: MessageSent, streamed: _Streamed) -> Iterator[ag.BaseEvent]:
-        yield from _end_reasoning(streamed)
+        yield from streamed.end_reasoning()
         if streamed.text:
             self.withdrawn = self.withdrawn or streamed.text != sent.text
         else:
@@ -348,13 +334,6 @@ class RunEvents:
         message_id, error = f"{call_id}-result", text if is_error else None
         self.messages.append(ag.ToolMessage(id=message_id, tool_call_id=call_id, content=text, error=error))
         return ag.ToolCallResultEvent(message_id=message_id, tool_call_id=call_id, content=text)
-
-
-def _end_reasoning(streamed: _Streamed) -> Iterator[ag.BaseEvent]:
-    if streamed.reasons:
-        streamed.reasons = False
-        yield ag.ReasoningMessageEndEvent(message_id=streamed.reasoning[-1].id)
-        yield ag.ReasoningEndEvent(message_id=streamed.reasoning[-1].id)
 
 
 def _custom(name: str, **value: Any) -> ag.CustomEvent:

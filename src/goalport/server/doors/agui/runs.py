@@ -8,7 +8,7 @@ Above: the door.
 """
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from datetime import UTC
@@ -61,16 +61,7 @@ from goalport.runtime.process import (
     find_question,
 )
 from goalport.server.auth import current_caller
-from goalport.server.doors.agui.events import (
-    STATE,
-    Asked,
-    RunEvents,
-    SharedState,
-    asked,
-    instructions,
-    last_text,
-    merged,
-)
+from goalport.server.doors.agui.events import STATE, Asked, RunEvents, SharedState, asked, last_text, merged
 from goalport.server.publish.answers import reason_of, text_of, written_by
 from goalport.server.publish.calls import Call, logged, unavailable_words
 from goalport.server.publish.forms import form_of
@@ -112,12 +103,11 @@ _CODES: Final[Mapping[type[Exception], str]] = {
     LimitReached: "limit-reached",
 }
 """What programs are told of a mistake: the first one that fits."""
-
-
 _YES_OR_NO: Final = frozenset({"approved", "confirmed"})
 """The members in one of which front ends send a yes or no, where they do not send it bare."""
 _BETWEEN: Final = ":"
 """Stands between the ids of a process and of its question; neither has it in it."""
+_NOTHING_WAITS: Final = "Nothing waits for an answer here, so there is nothing to resume."
 
 
 class RunRefused(GoalportError):
@@ -170,10 +160,6 @@ def answers(process: AgentProcess, resume: Sequence[ag.ResumeEntry]) -> Sequence
     return [each for each in read if each is not None]
 
 
-def _nothing_waits() -> RunRefused:
-    return RunRefused("unknown-interrupt", "Nothing waits for an answer here, so there is nothing to resume.")
-
-
 def _answer_of(process: AgentProcess, entry: ag.ResumeEntry) -> Answer | None:
     try:
         _, question = find_question(process, entry.interrupt_id)
@@ -205,66 +191,49 @@ def _answer_of(process: AgentProcess, entry: ag.ResumeEntry) -> Answer | None:
     raise RunRefused("already-answered" if status in {"answered", "declined"} else status, reason)
 
 
-def takes_front_end(platform: AgentPlatform, chatbot: AgentProcessChatbot) -> bool:
+def takes_front_end(platform: AgentPlatform, agent: Agent) -> bool:
     """Whether an action of a chatbot takes a `FrontEnd`: for others, what a front end offers means nothing."""
-    actions = platform.agents.scope(chatbot.name).actions.values()
+    if isinstance(agent, GoalTool):
+        return False
+    actions = platform.agents.scope(agent.name).actions.values()
     return any(each.type is FrontEnd for action in actions for taken in action.inputs for each in taken.leaves)
 
 
-def offer_problems(tools: Sequence[ag.Tool]) -> Iterator[str]:
-    """What is wrong with the tools that a front end offers, in lines."""
-    for place, each in enumerate(tools):
-        schema = _schema(each)
-        fault = schema_fault(cast("Schema", schema)) if isinstance(schema, dict) else "it is no object"
-        if fault:
-            yield f"tools[{place}].parameters: should be a JSON Schema: {fault}"
-        if not each.name.strip():
-            yield f"tools[{place}].name: should not be empty"
-
-
-def _schema(tool: ag.Tool) -> object:
+def _parameters(tool: ag.Tool) -> object:
     return {"type": "object", "properties": {}} if tool.parameters in (None, {}) else tool.parameters
 
 
-def front_end_of(given: ag.RunAgentInput) -> FrontEnd:
-    """What a front end tells and offers. What the server told in its state before is left out."""
-    state = given.state
-    if isinstance(state, dict):
-        state = {name: each for name, each in cast("dict[str, Any]", state).items() if name != STATE}
-    return FrontEnd.of(
-        [(each.description, each.value) for each in given.context or ()],
-        [OfferedTool(each.name, each.description, json.dumps(_schema(each))) for each in given.tools or ()],
-        state=state,
-        properties=given.forwarded_props,
-    )
+class _Run:
+    """One run. Parameters: `given` is what the front end has sent. `call` is the call that the run is.
 
-
-def tool_answers(process: AgentProcess | None, given: Sequence[ag.Message]) -> Iterator[Answer]:
-    """What came of the calls that a process waits for. A person who speaks instead leaves them out."""
-    results = {each.tool_call_id: each for each in given if isinstance(each, ag.ToolMessage)}
-    speaks = bool(given) and isinstance(given[-1], ag.UserMessage)
-    for each in process.open_questions if process else ():
-        if not isinstance(each.wait, FrontEndCall):
-            continue
-        if (result := results.get(each.id)) is None:
-            if speaks:
-                yield Answer(each, declined="It went on without a result.")
-            continue
-        parts = result.content
-        text = parts if isinstance(parts, str) else json.dumps([part.model_dump(mode="json") for part in parts])
-        yield Answer(each, f"It failed: {result.error}" if result.error else text)
-
-
-class GoalRun:
-    """One run of a published goal.
-
-    Parameters: `given` is what the front end has sent. `call` is the call that the run is.
+    `elsewhere` are the names of the tools that the front end calls.
     """
 
+    def __init__(
+        self, given: ag.RunAgentInput, publisher: Publisher, call: Call, elsewhere: Collection[str] = ()
+    ) -> None:
+        self.given, self.publisher, self.call = given, publisher, call
+        self.state = SharedState(given.state)
+        self.told = RunEvents(self.state, elsewhere)
+
+    def end(
+        self, outcome: ag.RunFinishedOutcome | None = None, result: object = None, *, failure: str = "", code: str = ""
+    ) -> ag.BaseEvent:
+        """The last event of the run: its outcome, or why it failed."""
+        given, usage = self.given, self.told.usage
+        if failure:
+            return ag.RunErrorEvent(message=cleaned(hide_known(failure)), code=code, usage=usage)
+        return ag.RunFinishedEvent(
+            thread_id=given.thread_id, run_id=given.run_id, usage=usage, outcome=outcome, result=result
+        )
+
+
+class GoalRun(_Run):
+    """One run of a published goal."""
+
     def __init__(self, tool: GoalTool, given: ag.RunAgentInput, publisher: Publisher, call: Call) -> None:
-        self._tool, self.given, self._publisher, self._call = tool, given, publisher, call
-        self._state = SharedState(given.state)
-        self._events = RunEvents(self._state)
+        super().__init__(given, publisher, call)
+        self._tool = tool
 
     async def events(self) -> AsyncGenerator[ag.BaseEvent]:
         """What happens, from after the start of the run to its end.
@@ -273,57 +242,56 @@ class GoalRun:
         """
         follower = Follower()
         process = await (self._resumed(follower) if self.given.resume else self._started(follower))
-        self._call.process = process
+        self.call.process = process
         started = {"id": process.id, "goal": self._tool.tool.name}
-        for each in self._state.snapshot(process=started, plan=None, questions=[], result=None):
+        for each in self.state.snapshot(process=started, plan=None, questions=[], result=None):
             yield each
-        with Watch(self._publisher.runs.of(process, detached=self._tool.policy.detached)):
+        with Watch(self.publisher.runs.of(process, detached=self._tool.policy.detached)):
             async with aclosing(follower.follow(process)) as items:
                 async for item in items:
                     match item:
                         case Rested(outcome=outcome) if outcome is not None:
-                            for each in (*self._events.close(), *self._end(process, outcome)):
+                            for each in (*self.told.close(), *self._ended(process, outcome)):
                                 yield each
                         case Rested() | Heartbeat():
                             pass
                         case event:
-                            for each in self._events.of(event):
+                            for each in self.told.of(event):
                                 yield each
 
     async def _started(self, follower: Follower) -> AgentProcess:
-        tool, caller, given = self._tool, self._call.caller, self._input()
+        """A process that starts from the member `input` of the forwarded properties, or of the state, or what was said.
+
+        Raises `BadInput`.
+        """
+        tool, caller, field = self._tool, self.call.caller, self._tool.text_field
+        for each in (self.given.forwarded_props, self.given.state):
+            if isinstance(each, Mapping) and isinstance(typed := cast("Mapping[str, Any]", each).get("input"), Mapping):
+                given = cast("Mapping[str, Any]", typed)
+                break
+        else:
+            if field is None:
+                taken = ", ".join(tool.arguments.schema.get("properties", ()))
+                reason = f"{tool.tool.name} cannot start from a sentence: it takes {taken}. Give them as an object, in"
+                raise BadInput(f"{reason} the member `input` of the state or of forwardedProps.")
+            given = {field: last_text(self.given.messages)}
         objects = tool.arguments.begin(given)
         key = sha256(f"{self.given.thread_id}\n{self.given.run_id}".encode()).hexdigest()
         once = IdempotentCall.of(caller, tool.tool.name, f"agui {key}", given)
         try:
-            return await start_goal(self._publisher, tool, objects, caller, once=once, listener=follower)
+            return await start_goal(self.publisher, tool, objects, caller, once=once, listener=follower)
         except BadInput:
             reason = "This thread has had a run of this id already, with other input."
             raise RunRefused("repeated-run", reason) from None
 
-    def _input(self) -> Mapping[str, Any]:
-        """What the goal starts from: the member `input` of the forwarded properties, or of the state, or what was said.
-
-        Raises `BadInput`.
-        """
-        for each in (self.given.forwarded_props, self.given.state):
-            if isinstance(each, Mapping) and isinstance(typed := cast("Mapping[str, Any]", each).get("input"), Mapping):
-                return cast("Mapping[str, Any]", typed)
-        field = self._tool.text_field
-        if field is None:
-            taken = ", ".join(self._tool.arguments.schema.get("properties", ()))
-            reason = f"{self._tool.tool.name} cannot start from a sentence: it takes {taken}."
-            raise BadInput(f"{reason} Give them as an object, in the member `input` of the state or of forwardedProps.")
-        return {field: last_text(self.given.messages)}
-
     async def _resumed(self, follower: Follower) -> AgentProcess:
         """The process that goes on with answers."""
-        caller, resume = self._call.caller, self.given.resume or ()
+        caller, resume = self.call.caller, self.given.resume or ()
         ids = [each.interrupt_id.partition(_BETWEEN) for each in resume]
         found = {process_id for process_id, _, _ in ids}
-        process = await process_of(self._publisher.platform, found.pop(), caller) if len(found) == 1 else None
+        process = await process_of(self.publisher.platform, found.pop(), caller) if len(found) == 1 else None
         if process is None or {*process.goals} != {*self._tool.goals}:
-            raise _nothing_waits()
+            raise RunRefused("unknown-interrupt", _NOTHING_WAITS)
         entries = [
             each.model_copy(update={"interrupt_id": question_id})
             for each, (_, _, question_id) in zip(resume, ids, strict=True)
@@ -331,18 +299,16 @@ class GoalRun:
         read = answers(process, entries)
         process.subscribe(follower)
         for each in read:
-            await answer_question(self._publisher, caller, each.question, each.response, declined=each.declined)
+            await answer_question(self.publisher, caller, each.question, each.response, declined=each.declined)
         return process
 
-    def _end(self, process: AgentProcess, outcome: Outcome) -> Iterator[ag.BaseEvent]:
-        policy, given, usage = self._tool.policy, self.given, self._events.usage
-        finished = partial(ag.RunFinishedEvent, thread_id=given.thread_id, run_id=given.run_id, usage=usage)
+    def _ended(self, process: AgentProcess, outcome: Outcome) -> Iterator[ag.BaseEvent]:
+        policy, text, result = self._tool.policy, "", None
         if questions := process.open_questions:
-            yield from self._state.snapshot(questions=[question_view(each) for each in questions])
+            yield from self.state.snapshot(questions=[question_view(each) for each in questions])
             interrupts = [interrupt_of(each, f"{process.id}{_BETWEEN}{each.id}") for each in questions]
-            yield finished(outcome=ag.RunFinishedInterruptOutcome(interrupts=interrupts))
+            yield self.end(ag.RunFinishedInterruptOutcome(interrupts=interrupts))
             return
-        text, result = "", None
         try:
             why = reason_of(outcome, self._tool.tool.name)
             if isinstance(outcome, Completed):
@@ -351,54 +317,79 @@ class GoalRun:
         except ToolError as error:
             why = str(error)
         if why is not None:
-            yield ag.RunErrorEvent(message=cleaned(hide_known(why)), code="no-result", usage=usage)
+            yield self.end(failure=why, code="no-result")
             return
-        yield from self._events.of(MessageSent(f"{process.id}-result", text))
-        yield from self._state.change("result", result)
-        yield finished(result=result, outcome=ag.RunFinishedSuccessOutcome())
+        yield from self.told.of(MessageSent(f"{process.id}-result", text))
+        yield from self.state.change(result=result)
+        yield self.end(ag.RunFinishedSuccessOutcome(), result)
 
 
-class ChatRun:
-    """One run of a chatbot.
-
-    Parameters: `given` is what the front end has sent. `call` is the call that the run is.
-    """
+class ChatRun(_Run):
+    """One run of a chatbot."""
 
     def __init__(self, chatbot: AgentProcessChatbot, given: ag.RunAgentInput, publisher: Publisher, call: Call) -> None:
-        self._chatbot, self.given, self._publisher, self._call = chatbot, given, publisher, call
-        self._state = SharedState(given.state)
-        front_end = front_end_of(given) if takes_front_end(publisher.platform, chatbot) else None
+        front_end, state = None, given.state
+        if takes_front_end(publisher.platform, chatbot):
+            if isinstance(state, dict):  # without what the server told in it before
+                state = {name: each for name, each in cast("dict[str, Any]", state).items() if name != STATE}
+            front_end = FrontEnd.of(
+                [(each.description, each.value) for each in given.context or ()],
+                [OfferedTool(each.name, each.description, json.dumps(_parameters(each))) for each in given.tools or ()],
+                state=state,
+                properties=given.forwarded_props,
+            )
+        super().__init__(given, publisher, call, () if front_end is None else front_end.tool_names)
+        self._chatbot = chatbot
         self._context = () if front_end is None else (front_end,)
-        self._events = RunEvents(self._state, () if front_end is None else front_end.tool_names)
         self._answered = bool(given.resume)
         self._result: TurnResult | None = None
 
     async def events(self) -> AsyncGenerator[ag.BaseEvent]:
         """What happens, from after the start of the run to its end. Raises `RunRefused`, `BadInput`, `StoreError`."""
-        system = instructions(self.given.messages)
-        session = await self._chatbot.open_thread(self.given.thread_id, self._call.caller, system_message=system)
-        for each in self._state.snapshot(conversation=_view(session), plan=None, questions=[]):
+        instructing = (each for each in self.given.messages if isinstance(each, ag.SystemMessage | ag.DeveloperMessage))
+        system = "\n\n".join(each.content for each in instructing)
+        session = await self._chatbot.open_thread(self.given.thread_id, self.call.caller, system_message=system)
+        for each in self.state.snapshot(conversation=_view(session), plan=None, questions=[]):
             yield each
         # The turns of the run, one after another: of the answers, and of what is said.
         for begin in (self._resumed, self._asked):
             if self._result is not None and (self._result.failure or self._result.questions):
                 break
-            if (turn := await begin(session)) is not None:
-                for each in self._state.change("conversation", _view(session)):
-                    yield each
-                async for each in self._followed(turn):
-                    yield each
-        for each in (*self._events.close(), *self._end(session)):
+            if (turn := await begin(session)) is None:
+                continue
+            for each in self.state.change(conversation=_view(session)):
+                yield each
+            try:
+                async with aclosing(turn.events()) as events:
+                    async for event in events:
+                        for each in self.told.of(event):
+                            yield each
+            finally:
+                if not turn.over:
+                    reader_left(turn, self._chatbot.mark)
+            self._result = await turn.result()
+            note_turn(self.call, self._result)
+        for each in (*self.told.close(), *self._ended(session)):
             yield each
 
     async def _resumed(self, session: ChatSession) -> Turn | None:
         """The turn that goes on with the answers of the run; None: it has none."""
-        turn, resume, process = None, self.given.resume, session.last_seen
+        turn, resume, given, process = None, self.given.resume, self.given.messages, session.last_seen
         if resume and process is None:
-            raise _nothing_waits()
-        read = answers(process, resume) if process and resume else ()
-        for each in (*read, *tool_answers(process, self.given.messages)):
-            answer = partial(answer_in_session, self._publisher, self._call.caller, session, each.question)
+            raise RunRefused("unknown-interrupt", _NOTHING_WAITS)
+        read = [*answers(process, resume)] if process and resume else []
+        results = {each.tool_call_id: each for each in given if isinstance(each, ag.ToolMessage)}
+        for each in process.open_questions if process else ():
+            if not isinstance(each.wait, FrontEndCall):
+                continue
+            if (result := results.get(each.id)) is not None:
+                parts = result.content
+                text = parts if isinstance(parts, str) else json.dumps([part.model_dump(mode="json") for part in parts])
+                read.append(Answer(each, f"It failed: {result.error}" if result.error else text))
+            elif given and isinstance(given[-1], ag.UserMessage):  # a person who speaks instead leaves the call out
+                read.append(Answer(each, declined="It went on without a result."))
+        for each in read:
+            answer = partial(answer_in_session, self.publisher, self.call.caller, session, each.question)
             turn = await self._begun(partial(answer, each.response, declined=each.declined))
             self._answered = True
         return turn
@@ -414,7 +405,7 @@ class ChatRun:
                 )
                 raise RunRefused("open-interrupts", f"{reason} there, and then go on.")
             if self.given.resume:  # the run was admitted as one that only answers
-                await self._publisher.limits.begin(self._call.caller)
+                await self.publisher.limits.begin(self.call.caller)
             begin = partial(session.begin_turn, new.message, earlier=new.earlier, after=new.after)
             return await self._begun(partial(begin, context=self._context))
         running = await session.follow()
@@ -426,49 +417,33 @@ class ChatRun:
         """A turn, also if whoever asked for it goes away meanwhile: what was said is both stored and told."""
         turn: Turn | None = None
         with anyio.CancelScope(shield=True):
-            turn = await counted_turn(self._publisher.limits, self._call, begin)
+            turn = await counted_turn(self.publisher.limits, self.call, begin)
         assert turn is not None
         return turn
 
-    async def _followed(self, turn: Turn) -> AsyncGenerator[ag.BaseEvent]:
-        try:
-            async with aclosing(turn.events()) as events:
-                async for event in events:
-                    for each in self._events.of(event):
-                        yield each
-        finally:
-            if not turn.over:
-                reader_left(turn, self._chatbot.mark)
-        self._result = await turn.result()
-        note_turn(self._call, self._result)
-
-    def _end(self, session: ChatSession) -> Iterator[ag.BaseEvent]:
-        result, events, given = self._result, self._events, self.given
+    def _ended(self, session: ChatSession) -> Iterator[ag.BaseEvent]:
+        result, told, given = self._result, self.told, self.given
         questions = session.questions if result is None else result.questions
         members = {"conversation": _view(session), "questions": [question_view(each) for each in questions]}
         calls = [(each.id, each.wait) for each in questions if isinstance(each.wait, FrontEndCall)]
         for call_id, call in calls:
-            yield from events.call(call_id, call.tool, call.arguments)
-        shown = [*given.messages, *events.messages]
+            yield from told.call(call_id, call.tool, call.arguments)
+        shown = [*given.messages, *told.messages]
         whole = merged(shown, session.conversation.entries)
         there, here = [each.id for each in whole], [each.id for each in shown]
         # Whether the front end shows other messages than there are; without a turn, whether it lacks any.
         differ = there != here if result is not None else not {*there} <= {*here}
-        if questions or events.withdrawn or differ:
+        if questions or told.withdrawn or differ:
             yield ag.MessagesSnapshotEvent(messages=whole)
-        finished = partial(ag.RunFinishedEvent, thread_id=given.thread_id, run_id=given.run_id, usage=events.usage)
         interrupts = [interrupt_of(each) for each in questions if not isinstance(each.wait, FrontEndCall)]
         if interrupts:
-            yield from self._state.snapshot(**members)
-            yield finished(outcome=ag.RunFinishedInterruptOutcome(interrupts=interrupts))
+            yield from self.state.snapshot(**members)
+            yield self.end(ag.RunFinishedInterruptOutcome(interrupts=interrupts))
             return
-        for name, value in members.items():
-            yield from self._state.change(name, value)
-        if result is not None and result.failure:
-            yield ag.RunErrorEvent(message=cleaned(hide_known(result.failure)), code="turn-failed", usage=events.usage)
-        else:
-            pending = [call_id for call_id, _ in calls]
-            yield finished(outcome=ag.RunFinishedSuccessOutcome(pending_tool_call_ids=pending or None))
+        yield from self.state.change(**members)
+        pending = [call_id for call_id, _ in calls]
+        outcome = ag.RunFinishedSuccessOutcome(pending_tool_call_ids=pending or None)
+        yield self.end(outcome, failure="" if result is None else result.failure, code="turn-failed")
 
 
 def _view(session: ChatSession) -> dict[str, object]:
@@ -505,8 +480,7 @@ class RunHandlers:
         async with AsyncExitStack() as place:
             place.enter_context(self._streams.one_of(current_caller()))
             await place.enter_async_context(admitted(publisher.limits, request, begins=not given.resume))
-            events = _written(self._events(run, call))
-            return AnswerStream(events, publisher.settings.heartbeat_seconds, place.pop_all())
+            return AnswerStream(self._written(run), publisher.settings.heartbeat_seconds, place.pop_all())
 
     async def list(self, request: Request) -> Response:
         """What the caller may run, with its address and what it can do."""
@@ -532,11 +506,11 @@ class RunHandlers:
         name, agents = str(request.path_params["name"]), self._agents()
         if name in agents:
             return agents[name]
-        access, whole = self._door.access, self._publisher.publication
+        access, publication = self._door.access, self._publisher.publication
         if (chatbot := self._publisher.platform.chatbots.get(name)) is not None:
             self._door.require(access.of_chatbot(chatbot.mark))
-        if isinstance(whole.tools.get(name), GoalTool):
-            self._door.require(whole.scopes.tools[name])
+        if isinstance(publication.tools.get(name), GoalTool):
+            self._door.require(publication.scopes.tools[name])
         reason = str(UnknownName("chatbot or goal", name[:100], agents))
         raise Problem(HTTPStatus.NOT_FOUND, "unknown-agent", reason)
 
@@ -545,11 +519,17 @@ class RunHandlers:
         for name, value in (("threadId", given.thread_id), ("runId", given.run_id)):
             if not 0 < len(value) <= _LONGEST_ID:
                 yield f"{name}: should have 1 to {_LONGEST_ID} characters; came {len(value)}"
-        if given.tools and not isinstance(agent, GoalTool) and takes_front_end(self._publisher.platform, agent):
-            yield from offer_problems(given.tools)
-        elif given.tools:
+        if given.tools and not takes_front_end(self._publisher.platform, agent):
             names = listed(sorted({each.name for each in given.tools}))
             yield f"tools: tools of a front end are not called here; leave out {names}"
+            return
+        for place, each in enumerate(given.tools or ()):
+            schema = _parameters(each)
+            fault = schema_fault(cast("Schema", schema)) if isinstance(schema, dict) else "it is no object"
+            if fault:
+                yield f"tools[{place}].parameters: should be a JSON Schema: {fault}"
+            if not each.name.strip():
+                yield f"tools[{place}].name: should not be empty"
 
     def _shown(self, agent: Agent) -> object:
         """What an agent can do, as JSON; of a goal, with the JSON Schemas of its input and its result."""
@@ -566,7 +546,7 @@ class RunHandlers:
             seen = ag.MultimodalInputCapabilities(image=True, audio=False, video=False, pdf=False, file=False)
             reasoning = ag.ReasoningCapabilities(supported=True, streaming=True, encrypted=False)
             more = {"multimodal": ag.MultimodalCapabilities(input=seen), "reasoning": reasoning}
-        calls_tools = not is_goal and takes_front_end(self._publisher.platform, agent)
+        calls_tools = takes_front_end(self._publisher.platform, agent)
         return ag.AgentCapabilities(
             identity=of_it,
             transport=ag.TransportCapabilities(streaming=True, websocket=False, http_binary=False, resumable=False),
@@ -576,20 +556,24 @@ class RunHandlers:
             **more,
         ).model_dump(mode="json", by_alias=True)
 
-    async def _events(self, run: ChatRun | GoalRun, call: Call) -> AsyncGenerator[ag.BaseEvent]:
-        """The events of a run; what goes wrong is the last one."""
-        given = run.given
-        yield ag.RunStartedEvent(
+    async def _written(self, run: ChatRun | GoalRun) -> AsyncGenerator[ServerSentEvent]:
+        """The events of a run as they are sent; what goes wrong is the last one."""
+        given, call = run.given, run.call
+
+        def sent(event: ag.BaseEvent) -> ServerSentEvent:
+            return ServerSentEvent(hide_known(event.model_dump_json(by_alias=True)), sep="\n")
+
+        last: ag.BaseEvent = ag.RunStartedEvent(
             thread_id=given.thread_id,
             run_id=given.run_id,
             parent_run_id=given.parent_run_id,
             protocol_version=ag.PROTOCOL_VERSION,
         )
-        last: ag.BaseEvent | None = None
+        yield sent(last)
         try:
             async with aclosing(run.events()) as events:
                 async for last in events:
-                    yield last
+                    yield sent(last)
             if isinstance(last, ag.RunErrorEvent) and call.process is None:
                 call.status = "failed"
             return
@@ -604,10 +588,4 @@ class RunHandlers:
             code = "bug"
             message = logged(f"A run of {call.name}", bug, tells_errors=self._publisher.settings.show_errors)
         call.status = "error" if code == "bug" else "refused"
-        yield ag.RunErrorEvent(message=message, code=code)
-
-
-async def _written(events: AsyncGenerator[ag.BaseEvent]) -> AsyncIterator[ServerSentEvent]:
-    async with aclosing(events):
-        async for each in events:
-            yield ServerSentEvent(hide_known(each.model_dump_json(by_alias=True)), sep="\n")
+        yield sent(ag.RunErrorEvent(message=message, code=code))

@@ -10,12 +10,12 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 
-from goalport.base.caller import Caller
 from goalport.base.errors import BadInput, ModelError, Unreadable
 from goalport.models.llm import AssistantMessage, Message, SystemMessage, UserMessage
 from goalport.models.prompts import as_data
@@ -26,7 +26,14 @@ from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.platform.runs import process_of
 from goalport.runtime.process import AgentProcess, Question
 from goalport.server.auth import current_caller
-from goalport.server.doors.openai.requests import ChatbotModel, GoalModel, Model, ResponseId
+from goalport.server.doors.openai.requests import (
+    ChatbotModel,
+    ChatRequest,
+    GoalModel,
+    Model,
+    ResponseId,
+    ResponseRequest,
+)
 from goalport.server.publish.forms import form_of
 from goalport.server.publish.publisher import Publisher, answer_in_session, answer_question
 from goalport.server.publish.questions_in_words import (
@@ -43,58 +50,88 @@ from goalport.server.publish.questions_in_words import (
 from goalport.server.web.endpoint import Problem
 from goalport.tools.schemas import UNREADABLE, holds_secret
 
-
-async def session_of(
-    platform: AgentPlatform, model: ChatbotModel, caller: Caller, conversation_id: str, said: Sequence[Message]
-) -> ChatSession:
-    """The session of the caller's conversation that an id names, or that has asked what a history ends with.
-
-    There may be a new one for both. Raises `StoreError`.
-    """
-    if conversation_id:
-        return await model.chatbot.open_thread(conversation_id, caller)
-    session, named = None, process_named_in(said)
-    with suppress(Unreadable):
-        process = await process_of(platform, named, caller) if named else None
-        conversation = None if process is None else conversation_of(process.root)
-        if conversation is not None:
-            session = await model.chatbot.find_session(conversation.id, caller)
-    return session or await model.chatbot.create_session(caller)
+_log = logging.getLogger(__name__)
+_READ_FREELY: Final = frozenset({"form", "choice"})
+"""The kinds of forms whose answers a model may find."""
+BeginTurn = Callable[[], Awaitable[Turn]]
 
 
-async def continued(
-    model: ChatbotModel, caller: Caller, conversation_id: str, previous_response_id: str
-) -> tuple[ChatSession, Sequence[ConversationMessage]]:
-    """The session that a request goes on with, and the messages of the response that it follows; empty: the last ones.
+class Continuation(NamedTuple):
+    """Where a request goes on."""
+
+    session: ChatSession
+    said: Sequence[Message]
+    """The history of the conversation, with what is said now."""
+    begin: BeginTurn
+    """Begins the turn in which the last message is answered."""
+    asked: Asked | None
+    """The question of the chatbot that the last message may answer."""
+    answered: str = ""
+    """What was answered to a request that was sent before; empty: nothing yet."""
+
+
+async def after_stored(model: ChatbotModel, asked: ChatRequest | ResponseRequest) -> Continuation:
+    """Go on with the conversation, or after the response, that a request names; it holds only what is new.
 
     Raises `Problem` (404) for a conversation or a response that the caller does not have with this chatbot.
     """
-    previous = ResponseId.read(previous_response_id)
-    if previous_response_id and previous is None:
-        raise not_found(previous_response_id, model)
-    named = conversation_id if previous is None else previous.conversation
-    session = await model.chatbot.find_thread(named, caller)
+    previous, follows = ResponseId.read(asked.previous_response_id), list[ConversationMessage]()
+    if asked.previous_response_id and previous is None:
+        raise not_found(asked.previous_response_id, model)
+    named = asked.conversation if previous is None else previous.conversation
+    session = await model.chatbot.find_thread(named, current_caller())
     if session is None:
         raise not_found(named, model)
-    try:
-        return session, () if previous is None else session.conversation.reply_to(previous.said)
-    except BadInput:
-        raise not_found(previous_response_id, model) from None
-
-
-async def continue_after(session: ChatSession, given: Sequence[Message], after: str | None) -> Turn:
-    """The turn in which the last message is answered, after a message that is stored, or after the last one.
-
-    Raises what `ChatSession.begin_turn` raises.
-    """
-    *before, said = given
-    assert isinstance(said, UserMessage)
+    if previous is not None:
+        try:
+            follows += session.conversation.reply_to(previous.said)
+        except BadInput:
+            raise not_found(asked.previous_response_id, model) from None
+    *before, last = given = asked.said
+    assert isinstance(last, UserMessage)
+    entries, after = session.conversation.entries, follows[-1].id if follows else None
     place = session.conversation.loaded.record.head if after is None else after
     earlier = [each for each in before if not isinstance(each, SystemMessage)]
-    return await session.begin_turn(said, earlier=[*_new_instructions(session, given, place), *earlier], after=after)
+    earlier = [*_new_instructions(session, given, place), *earlier]
+    if after is None or (entries and entries[-1].id == after):
+        given = [*(each.message for each in entries), *given]
+    questions = [asked_in([each.message, last]) for each in reversed(follows)] if follows else [asked_in(given)]
+    begin = partial(session.begin_turn, last, earlier=earlier, after=after)
+    return Continuation(session, given, begin, next(filter(None, questions), None))
 
 
-def caught_up(session: ChatSession, given: Sequence[Message]) -> Sequence[Message]:
+async def with_history(
+    platform: AgentPlatform,
+    model: ChatbotModel,
+    asked: ChatRequest | ResponseRequest,
+    conversation_id: str,
+    *,
+    sent_before: bool,
+) -> Continuation:
+    """Go on with the conversation that an id names, or that has asked what the history of a request ends with.
+
+    There may be a new one for both. Raises `StoreError`.
+    """
+    caller, given, session = current_caller(), asked.said, None
+    if not asked.store:  # what is deleted once it is answered goes on with nothing that is stored
+        pass
+    elif conversation_id:
+        session = await model.chatbot.open_thread(conversation_id, caller)
+    elif named := process_named_in(given):
+        with suppress(Unreadable):
+            process = await process_of(platform, named, caller)
+            conversation = None if process is None else conversation_of(process.root)
+            if conversation is not None:
+                session = await model.chatbot.find_session(conversation.id, caller)
+    session = session or await model.chatbot.create_session(caller)
+    given = _caught_up(session, given)
+    text = _stored_reply(session, given) if sent_before else ""
+    speaker = next(each.name for each in reversed(asked.messages) if each.role == "user")
+    begin = partial(_begin_turn, session, given, name=speaker or "", again=bool(text))
+    return Continuation(session, given, begin, None if text else asked_in(given), text if session.idle else "")
+
+
+def _caught_up(session: ChatSession, given: Sequence[Message]) -> Sequence[Message]:
     """A history with what was said elsewhere, as far as a late answer has shown that its client lacks it."""
     entries = [each for each in session.conversation.entries if each.role != "system"]
     late = [at for at, each in enumerate(given) if isinstance(each, AssistantMessage) and TOO_LATE.search(each.content)]
@@ -105,14 +142,7 @@ def caught_up(session: ChatSession, given: Sequence[Message]) -> Sequence[Messag
     return [*instructions, *(each.message for each in entries[: stored[-1] + 1]), *given[late[-1] + 1 :]]
 
 
-def with_history(session: ChatSession, given: Sequence[Message], after: str | None) -> Sequence[Message]:
-    """Messages that follow what is stored, with that before them; those that follow an earlier message are as given."""
-    entries = session.conversation.entries
-    goes_on = after is None or (entries and entries[-1].id == after)
-    return [*(each.message for each in entries), *given] if goes_on else given
-
-
-def stored_reply(session: ChatSession, given: Sequence[Message]) -> str:
+def _stored_reply(session: ChatSession, given: Sequence[Message]) -> str:
     """What was answered to the last message of a history, where it was sent before and nothing followed; else empty."""
     entries = session.conversation.entries
     match = compare(entries, given)
@@ -124,7 +154,7 @@ def stored_reply(session: ChatSession, given: Sequence[Message]) -> str:
     return REPLY_SEPARATOR.join(each.text for each in following) if said else ""
 
 
-async def begin_turn(session: ChatSession, given: Sequence[Message], *, name: str = "", again: bool = False) -> Turn:
+async def _begin_turn(session: ChatSession, given: Sequence[Message], *, name: str, again: bool) -> Turn:
     """The turn in which the last message of a history is answered. `name` is that of the speaker.
 
     `again`: the request was sent before, so that a reply that has begun is the one that is wanted.
@@ -158,11 +188,6 @@ def not_found(conversation: str, model: Model) -> Problem:
     return Problem(HTTPStatus.NOT_FOUND, "conversation-not-found", f"{detail}. Give another id, or none.")
 
 
-_log = logging.getLogger(__name__)
-_READ_FREELY: Final = frozenset({"form", "choice"})
-"""The kinds of forms whose answers a model may find."""
-
-
 class FoundAnswer(BaseModel):
     """What the message of a person is, after they were asked a question."""
 
@@ -176,14 +201,11 @@ class FoundAnswer(BaseModel):
     ] = "{}"
 
 
-class SomethingElse:
-    """A message that is about another matter than the question."""
-
-
-async def _reading(platform: AgentPlatform, question: Question, text: str) -> Answer | Unclear | SomethingElse:
+async def _reading(platform: AgentPlatform, question: Question, text: str) -> Answer | Unclear | None:
     """What a message says to a question; a model is asked if it cannot be told without one.
 
-    If the answer that it finds lacks something, or is wrong, that is said, and asked again.
+    If the answer that it finds lacks something, or is wrong, that is said, and asked again. None: the message is about
+    another matter.
     """
     otherwise = read_answer(question, text)
     if not isinstance(otherwise, Unclear) or CHEAPEST not in platform.models.roles:
@@ -203,22 +225,20 @@ async def _reading(platform: AgentPlatform, question: Question, text: str) -> An
     try:
         ai = cheapest(platform.ai, platform.models.roles).with_id("answer")
         found = await ai.create_object(prompt, FoundAnswer)
+        match found.kind:
+            case "something else":
+                return None
+            case "refusal":
+                return Answer(declined=f"The person said: {text}")
+            case "answer":
+                return Answer(form.read(json.loads(found.values)))
     except ModelError as error:
         _log.info("The answer to question %s is read without a model: %s", question.id, error)
-        return otherwise
-    if found.kind == "something else":
-        return SomethingElse()
-    if found.kind == "refusal":
-        return Answer(declined=f"The person said: {text}")
-    try:
-        return Answer(form.read(json.loads(found.values)))
     except BadInput as error:
         return Unclear(f"{error}\n\n{in_words(question)}")
     except ValueError:
-        return otherwise
-
-
-BeginTurn = Callable[[], Awaitable[Turn]]
+        pass  # what the model has found is no JSON
+    return otherwise
 
 
 async def said_in(publisher: Publisher, session: ChatSession, *messages: Message) -> None:
@@ -231,35 +251,30 @@ async def said_in(publisher: Publisher, session: ChatSession, *messages: Message
     await publisher.platform.conversations.append(conversation)
 
 
-async def answering_turn(
-    publisher: Publisher, session: ChatSession, given: Sequence[Message], asked: Asked | None
-) -> BeginTurn | Unclear | None:
-    """What begins the turn in which the last message is the answer to `asked`, a question of the chatbot.
+async def answering_turn(publisher: Publisher, going_on: Continuation) -> BeginTurn | Unclear | None:
+    """What begins the turn in which the last message is the answer to a question of the chatbot.
 
     None if it is no answer: the question was not asked here, so that nobody answers what they have not read; or the
     message is another branch, or asks something itself. `Unclear` if it should be an answer, and is none, or comes too
     late; both are stored then.
     """
-    match = compare(session.conversation.entries, given)
+    session, asked, said = going_on.session, going_on.asked, going_on.said[-1]
+    match = compare(session.conversation.entries, going_on.said)
     joins = not (match.tail or match.forks)
-    if asked is None or joins or given[-1].content.rstrip().endswith("?"):
+    if asked is None or joins or said.content.rstrip().endswith("?"):
         return None
     question = next((each for each in session.questions if each.id == asked.question), None)
     if question is None:
-        return await _too_late(publisher, session, match, given[-1], asked)
-    if match.forks:
-        return None
-    reading = await _reading(publisher.platform, question, given[-1].content)
-    if isinstance(reading, SomethingElse):
-        return None
+        return await _too_late(publisher, session, match, said, asked)
+    reading = None if match.forks else await _reading(publisher.platform, question, said.content)
     if isinstance(reading, Unclear):
         await said_in(publisher, session, *match.tail, AssistantMessage(reading.words))
+    if not isinstance(reading, Answer):
         return reading
-    answer = reading
 
     async def begin() -> Turn:
         await said_in(publisher, session, *match.tail)
-        caller, response, declined = current_caller(), answer.response, answer.declined
+        caller, response, declined = current_caller(), reading.response, reading.declined
         return await answer_in_session(publisher, caller, session, question, response, declined=declined)
 
     return begin
@@ -286,7 +301,7 @@ async def _too_late(
 
 
 async def asking_process(
-    publisher: Publisher, model: GoalModel, given: Sequence[Message], response_id: str = ""
+    publisher: Publisher, model: GoalModel, given: Sequence[Message], response_id: str
 ) -> AgentProcess | None:
     """The process of a goal whose response has that id, or that has asked what a history ends with.
 
@@ -308,9 +323,7 @@ async def answered_process(publisher: Publisher, process: AgentProcess, given: S
     if question is None:
         return None
     reading = await _reading(publisher.platform, question, given[-1].content)
-    if isinstance(reading, SomethingElse):
-        return Unclear(in_words(question))
-    if isinstance(reading, Unclear):
-        return reading
+    if not isinstance(reading, Answer):
+        return reading or Unclear(in_words(question))
     await answer_question(publisher, current_caller(), question, reading.response, declined=reading.declined)
     return None

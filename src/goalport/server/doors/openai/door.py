@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from goalport.base.errors import AlreadyAnswered, HandedOver, ModelError, StoreError
 from goalport.models.llm import Message, UserMessage
-from goalport.runtime.chat import ChatSession, Turn, cheapest
+from goalport.runtime.chat import ChatSession, cheapest
 from goalport.runtime.chat.conversation import REPLY_SEPARATOR
 from goalport.runtime.platform.runs import process_of
 from goalport.runtime.process import AgentProcess, Follower, new_id
@@ -38,7 +38,6 @@ from goalport.server.doors.openai.replies import (
     gathered,
     goal_reply,
     item_of,
-    response_of,
     turn_reply,
     whole_reply,
 )
@@ -47,7 +46,6 @@ from goalport.server.doors.openai.requests import (
     ChatbotModel,
     ChatRequest,
     GoalModel,
-    Model,
     Models,
     ResponseId,
     ResponseRequest,
@@ -74,8 +72,25 @@ from goalport.server.web.endpoint import (
 )
 
 _log = logging.getLogger(__name__)
+_ROOT: Final = "/v1"
+_PATHS: Final = "Below {root}/v1 there are models, chat/completions and responses."
 _RETRIES: Final = "x-stainless-retry-count"
 """The header by which OpenAI's clients say how often they have sent a request before."""
+_TASK: Final = "### Task:"
+"""How a message begins by which a chat interface asks for something by itself."""
+_FORM: Final = re.compile(
+    r'### \W{0,9}Output\b[^\n]{0,200}\n[^\n{#]{0,100}JSON[^{#]{0,100}\{\s{0,20}"(?P<name>\w{1,20})"'
+)
+"""The section that says the form: `JSON format: { "title": "…" }`. It is short, so that a search in a long text is."""
+_EMPTY: Final[Mapping[str, object]] = {
+    "title": "",
+    "prompt": "",
+    "text": "",
+    "tags": [],
+    "follow_ups": [],
+    "queries": [],
+}
+"""What is answered without a model, by the name of what a chat interface asks for."""
 _Asked = ChatRequest | ResponseRequest
 
 
@@ -97,7 +112,7 @@ class _Begun:
             said = next(each.id for each in reversed(self.session.conversation.entries) if each.role == "user")
             name = ResponseId(conversation, said) if asked.store else name
         elif self.process is not None and asked.store:
-            name = response_of(self.process)
+            name = ResponseId.of_process(self.process)
         return ResponseFormat(
             id=str(name),
             model=asked.model,
@@ -108,10 +123,6 @@ class _Begun:
         )
 
 
-def _sent_before(request: Request) -> bool:
-    return request.headers.get(_RETRIES, "0") != "0"
-
-
 async def _streamed(reply: Reply, written: ChatFormat | ResponseFormat) -> AsyncGenerator[ServerSentEvent]:
     try:
         async with aclosing(written.stream(reply)) as events:
@@ -120,34 +131,6 @@ async def _streamed(reply: Reply, written: ChatFormat | ResponseFormat) -> Async
     except (HandedOver, StoreError) as error:
         for each in written.failed(unavailable_words(error)):
             yield each
-
-
-_TASK: Final = "### Task:"
-_FORM: Final = re.compile(
-    r'### \W{0,9}Output\b[^\n]{0,200}\n[^\n{#]{0,100}JSON[^{#]{0,100}\{\s{0,20}"(?P<name>\w{1,20})"'
-)
-"""The section that says the form: `JSON format: { "title": "…" }`. It is short, so that a search in a long text is."""
-_EMPTY: Final[Mapping[str, object]] = {
-    "title": "",
-    "prompt": "",
-    "text": "",
-    "tags": [],
-    "follow_ups": [],
-    "queries": [],
-}
-"""What is answered without a model, by the name of what a chat interface asks for."""
-
-
-def _task_of(message: Message) -> str:
-    """What a chat interface asks for by itself in a message; empty: it is something that a person said."""
-    if not isinstance(message, UserMessage) or not message.content.startswith(_TASK):
-        return ""
-    found = _FORM.search(message.content)
-    return found["name"] if found and found["name"] in _EMPTY else ""
-
-
-_ROOT: Final = "/v1"
-_PATHS: Final = "Below {root}/v1 there are models, chat/completions and responses."
 
 
 class OpenAiDoor:
@@ -186,7 +169,7 @@ class OpenAiDoor:
         """Answer the last message of a history, or the input of a response."""
         body = await body_of(request)
         asked = read_request(kind, body)
-        named = named_conversation(request, self._settings.auth, current_caller())
+        conversation_id = named_conversation(request, self._settings.auth, current_caller())
         async with AsyncExitStack() as place:
             place.enter_context(for_user(request, self._settings.auth))
             call = call_of(request)
@@ -194,7 +177,12 @@ class OpenAiDoor:
             model = self._models.named(asked.model)
             call.name = asked.model
             await place.enter_async_context(admitted(self._publisher.limits, request, begins=True))
-            begun = await self._begun(request, asked, model, named)
+            begun = await self._asked_by_interface(asked)
+            if begun is None:
+                talks = isinstance(model, ChatbotModel)
+                begun = await (
+                    self._talk(request, asked, model, conversation_id) if talks else self._reach(request, asked, model)
+                )
             headers = {} if begun.session is None else {CONVERSATION: begun.session.conversation.id}
             written = begun.written(asked)
             if asked.stream:
@@ -203,29 +191,30 @@ class OpenAiDoor:
             reply = await while_client_stays(request, gathered(begun.reply))
             return JSONResponse(written.whole(reply), headers=headers)
 
-    async def _begun(self, request: Request, asked: _Asked, model: Model, named: str) -> _Begun:
-        said = asked.said
-        if len(said) == 1 and (task := _task_of(said[0])):
-            try:
-                ai = cheapest(self._platform.ai, self._platform.models.roles)
-                return _Begun(whole_reply(await ai.generate_text(said[0].content)))
-            except ModelError as error:
-                _log.info("A task of a chat interface is answered without a model: %s", error)
-                return _Begun(whole_reply(json.dumps({task: _EMPTY[task]})))
-        if isinstance(model, GoalModel):
-            return await self._reach(request, asked, model, said)
-        return await self._talk(request, asked, model, named, said)
+    async def _asked_by_interface(self, asked: _Asked) -> _Begun | None:
+        """The reply to what a chat interface asks for by itself, such as a title; None: a person has said something."""
+        first, *others = asked.said
+        found = None
+        if not others and isinstance(first, UserMessage) and first.content.startswith(_TASK):
+            found = _FORM.search(first.content)
+        if found is None or found["name"] not in _EMPTY:
+            return None
+        try:
+            text = await cheapest(self._platform.ai, self._platform.models.roles).generate_text(first.content)
+        except ModelError as error:
+            _log.info("A task of a chat interface is answered without a model: %s", error)
+            text = json.dumps({found["name"]: _EMPTY[found["name"]]})
+        return _Begun(whole_reply(text))
 
-    async def _reach(self, request: Request, asked: _Asked, model: GoalModel, said: Sequence[Message]) -> _Begun:
+    async def _reach(self, request: Request, asked: _Asked, model: GoalModel) -> _Begun:
         """Go on with the process that has asked what the history ends with, or that is named; or start one."""
-        named = asked.previous_response_id if isinstance(asked, ResponseRequest) else ""
-        follower = None
+        said, named, follower = asked.said, asked.previous_response_id, None
         process = await conversations.asking_process(self._publisher, model, said, named)
-        late = process is not None and ResponseId.read(named) not in {None, response_of(process)}
-        if process is not None and process.status.ended and not (asked_in(said) or late or _sent_before(request)):
-            process = None  # it has given its result: this is the input of another one
-        elif process is None and isinstance(asked, ResponseRequest) and asked.goes_on:
-            raise conversations.not_found(named or asked.conversation_id, model)
+        if process is not None and process.status.ended and not (asked_in(said) or _sent_before(request)):
+            if ResponseId.read(named) in {None, ResponseId.of_process(process)}:
+                process = None  # it has given its result: this is the input of another one
+        elif process is None and asked.goes_on:
+            raise conversations.not_found(named or asked.conversation, model)
         if process is None:
             follower = Follower()
             objects = model.tool.arguments.begin({model.field: said[-1].content})
@@ -240,60 +229,47 @@ class OpenAiDoor:
         call_of(request).process = process
         return _Begun(goal_reply(process, model, self._publisher.runs, follower), process=process)
 
-    async def _talk(
-        self, request: Request, asked: _Asked, model: ChatbotModel, named: str, said: Sequence[Message]
-    ) -> _Begun:
-        call, caller = call_of(request), current_caller()
-        forgets = isinstance(asked, ResponseRequest) and not asked.store
-        if isinstance(asked, ResponseRequest) and asked.goes_on:
-            session, follows = await conversations.continued(
-                model, caller, asked.conversation_id, asked.previous_response_id
-            )
-            after = follows[-1].id if follows else None
-            begin = partial(conversations.continue_after, session, said, after)
-            said = conversations.with_history(session, said, after)
-            questions = [asked_in([each.message, said[-1]]) for each in follows] if follows else [asked_in(said)]
-            answers = next(filter(None, reversed(questions)), None)
+    async def _talk(self, request: Request, asked: _Asked, model: ChatbotModel, conversation_id: str) -> _Begun:
+        """Answer a question of the chatbot with the last message, or have the chatbot answer that."""
+        call = call_of(request)
+        if asked.goes_on:
+            going_on = await conversations.after_stored(model, asked)
         else:
-            if forgets:  # what is deleted once it is answered goes on with nothing that is stored
-                session = await model.chatbot.create_session(caller)
-            else:
-                session = await conversations.session_of(self._platform, model, caller, named, said)
-            said = conversations.caught_up(session, said)
-            text = conversations.stored_reply(session, said) if _sent_before(request) else ""
-            if text and session.idle:
-                return _Begun(whole_reply(text), session)
-            speaker = next(each.name for each in reversed(asked.messages) if each.role == "user")
-            begin = partial(conversations.begin_turn, session, said, name=speaker, again=bool(text))
-            answers = None if text else asked_in(said)
-        answering = await conversations.answering_turn(self._publisher, session, said, answers)
+            going_on = await conversations.with_history(
+                self._platform, model, asked, conversation_id, sent_before=_sent_before(request)
+            )
+        session = going_on.session
+        if going_on.answered:
+            return _Begun(whole_reply(going_on.answered), session)
+        answering = await conversations.answering_turn(self._publisher, going_on)
         if isinstance(answering, Unclear):
             return _Begun(whole_reply(answering.words), session)
         try:
-            turn = await counted_turn(self._publisher.limits, call, answering or begin)
+            turn = await counted_turn(self._publisher.limits, call, answering or going_on.begin)
         except AlreadyAnswered as error:
             return _Begun(whole_reply(str(error)), session)
         except LimitReached:
             # One that was made for this request is known to nobody.
-            if not session.conversation.entries and (forgets or not named):
-                await self._platform.conversations.delete(session.conversation.id, caller)
+            if not session.conversation.entries and not (asked.store and conversation_id):
+                await self._platform.conversations.delete(session.conversation.id, session.caller)
             raise
-        forgotten = self._forgotten(turn, session) if forgets else None
-        ask = partial(conversations.said_in, self._publisher, session)
-        return _Begun(turn_reply(turn, model.chatbot.mark, ask, partial(note_turn, call), forgotten), session)
-
-    def _forgotten(self, turn: Turn, session: ChatSession) -> asyncio.Task[None]:
-        """The deletion of a conversation, which begins once a turn is over."""
 
         async def forget() -> None:
             with suppress(HandedOver, StoreError):
                 await turn.result()
                 await self._platform.conversations.delete(session.conversation.id, session.caller)
 
-        task = asyncio.create_task(forget())
-        self._forgetting.add(task)
-        task.add_done_callback(self._forgetting.discard)
-        return task
+        forgotten = None
+        if not asked.store:
+            forgotten = asyncio.create_task(forget())
+            self._forgetting.add(forgotten)
+            forgotten.add_done_callback(self._forgetting.discard)
+        ask = partial(conversations.said_in, self._publisher, session)
+        return _Begun(turn_reply(turn, model.chatbot.mark, ask, partial(note_turn, call), forgotten), session)
+
+
+def _sent_before(request: Request) -> bool:
+    return request.headers.get(_RETRIES, "0") != "0"
 
 
 class _Stored(NamedTuple):
@@ -413,5 +389,5 @@ async def _of_chatbot(given: str, named: ResponseId, session: ChatSession) -> _S
         end = ReplyEnd(result.usage, result.failure)
     text = REPLY_SEPARATOR.join(each.text for each in replies if each.role == "assistant")
     history = {each.id: each.message for each in line if each.role in {"user", "assistant"}}
-    reply = None if is_last and not session.idle else ReplyText(text, "", end)
+    reply = None if is_last and not session.idle else ReplyText(text, end=end)
     return _Stored(written, reply, history, session)

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 from sse_starlette import ServerSentEvent
 
@@ -25,31 +25,17 @@ from goalport.runtime.chat import ChatbotMark, Turn, TurnResult
 from goalport.runtime.chat.conversation import REPLY_SEPARATOR
 from goalport.runtime.platform.runs import Runs, Watch
 from goalport.runtime.process import AgentProcess, Completed, Follower, Rested, Waiting, follow, new_id
-from goalport.server.doors.openai.requests import GoalModel, ResponseId, error_body
+from goalport.server.doors.openai.requests import GoalModel, error_body
 from goalport.server.publish.answers import reason_of, text_of
 from goalport.server.publish.publisher import reader_left
 from goalport.server.publish.questions_in_words import in_words
 from goalport.server.web.endpoint import Problem
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """The next piece of the text."""
+class Piece(NamedTuple):
+    """The next piece of the text, or of what the model thinks first; a note says what is done while nothing is said."""
 
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Thought:
-    """The next piece of what the model thinks first."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What is being done, while nothing is said."""
-
+    kind: Literal["text", "thought", "note"]
     text: str
 
 
@@ -62,7 +48,7 @@ class ReplyEnd:
     """Why there is no reply, or only a part of one; empty: nothing has failed."""
 
 
-Reply = AsyncGenerator[Text | Thought | Note | ReplyEnd]
+Reply = AsyncGenerator[Piece | ReplyEnd]
 """A reply that is being made: its pieces, and at last its end. Raises `StoreError` and `HandedOver`.
 
 If it is closed before its end, nobody reads the reply any more.
@@ -74,32 +60,26 @@ class ReplyText:
     """A whole reply."""
 
     text: str
-    thought: str
-    end: ReplyEnd
+    thought: str = ""
+    end: ReplyEnd = ReplyEnd()
 
 
 async def gathered(reply: Reply) -> ReplyText:
     """Wait for the whole reply."""
-    texts: list[str] = []
-    thoughts: list[str] = []
-    end = ReplyEnd()
+    pieces, end = list[Piece](), ReplyEnd()
     async with aclosing(reply):
         async for each in reply:
-            match each:
-                case Text(text):
-                    texts.append(text)
-                case Thought(text):
-                    thoughts.append(text)
-                case ReplyEnd():
-                    end = each
-                case Note():
-                    pass
-    return ReplyText("".join(texts), "".join(thoughts), end)
+            if isinstance(each, ReplyEnd):
+                end = each
+            else:
+                pieces.append(each)
+    text, thought = ("".join(each.text for each in pieces if each.kind == kind) for kind in ("text", "thought"))
+    return ReplyText(text, thought, end)
 
 
 async def whole_reply(text: str) -> Reply:
     """A text that is there already, and that nothing was spent for."""
-    yield Text(text)
+    yield Piece("text", text)
     yield ReplyEnd()
 
 
@@ -118,18 +98,18 @@ async def turn_reply(
     said: dict[str, str] = {}
     last = ""
 
-    def more(message: str, text: str) -> Text:
+    def more(message: str, text: str) -> Piece:
         nonlocal last
         between = REPLY_SEPARATOR if last not in {"", message} else ""
         last, said[message] = message, said.get(message, "") + text
-        return Text(between + text)
+        return Piece("text", between + text)
 
     try:
         async with aclosing(turn.events()) as events:
             async for each in events:
                 match each:
                     case MessageDelta(text=text, thinking=True):
-                        yield Thought(text)
+                        yield Piece("thought", text)
                     case MessageDelta(message_id=message, text=text):
                         yield more(message, text)
                     case MessageSent(message_id=message, text=text, role="assistant"):
@@ -137,7 +117,7 @@ async def turn_reply(
                         if text != known and text.startswith(known):
                             yield more(message, text.removeprefix(known))
                     case ProgressUpdated(message=text):
-                        yield Note(text)
+                        yield Piece("note", text)
                     case _:
                         pass
     finally:
@@ -154,11 +134,6 @@ async def turn_reply(
     yield ReplyEnd(result.usage, result.failure)
 
 
-def response_of(process: AgentProcess) -> ResponseId:
-    """The id of the response that tells how the process goes on now; with each answer of a person, it is another."""
-    return ResponseId(process.id, str(sum(each.status != "open" for each in process.questions)))
-
-
 async def goal_reply(process: AgentProcess, model: GoalModel, runs: Runs, follower: Follower | None = None) -> Reply:
     """The result of a process, or what a person has to answer; its progress comes as notes.
 
@@ -171,7 +146,7 @@ async def goal_reply(process: AgentProcess, model: GoalModel, runs: Runs, follow
             async for each in items:
                 match each:
                     case ProgressUpdated(message=message):
-                        yield Note(message)
+                        yield Piece("note", message)
                     case Rested(outcome=outcome) if outcome is not None:
                         try:
                             if isinstance(outcome, Waiting):
@@ -182,7 +157,7 @@ async def goal_reply(process: AgentProcess, model: GoalModel, runs: Runs, follow
                                 failure = reason_of(outcome, model.name) or ""
                         except ToolError as error:
                             failure = str(error)
-                        yield Text(text)
+                        yield Piece("text", text)
                     case _:
                         pass
     yield ReplyEnd(process.usage, failure)
@@ -192,13 +167,13 @@ _FAILED: Final = "reply-failed"
 _DONE: Final = ServerSentEvent("[DONE]", sep="\n")
 
 
-def _comment(text: str) -> ServerSentEvent:
-    """A line of a stream that readers skip, for what is being done."""
-    return ServerSentEvent(comment=one_line(hide_known(text)), sep="\n")
-
-
 def _event(content: Mapping[str, Any], kind: str | None = None) -> ServerSentEvent:
     return ServerSentEvent(json.dumps(content, ensure_ascii=False), event=kind, sep="\n")
+
+
+def _comment(note: str) -> ServerSentEvent:
+    """A line of a stream that readers skip, for what is being done."""
+    return ServerSentEvent(comment=one_line(hide_known(note)), sep="\n")
 
 
 class ChatFormat:
@@ -217,7 +192,9 @@ class ChatFormat:
         message = {"role": "assistant", "content": hide_known(reply.text), "refusal": None}
         if reply.thought:
             message["reasoning_content"] = hide_known(reply.thought)
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(end)}
+        # `length` says that a part is missing.
+        finish = "length" if end.failure else "stop"
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": _usage_of_chat(end.usage)}
 
     async def stream(self, reply: Reply) -> AsyncGenerator[ServerSentEvent]:
@@ -227,20 +204,20 @@ class ChatFormat:
         async with aclosing(reply):
             async for each in reply:
                 match each:
-                    case Text(text):
+                    case Piece("text", text):
                         said = said or bool(text)
                         yield self._chunk({"content": hide_known(text)})
-                    case Thought(text):
+                    case Piece("thought", text):
                         yield self._chunk({"reasoning_content": hide_known(text)})
-                    case Note(text):
+                    case Piece(_, text):
                         yield _comment(text)
                     case ReplyEnd(failure=failure) if failure and not said:
                         for event in self.failed(failure):
                             yield event
-                    case ReplyEnd():
-                        yield self._chunk({}, finish=_finish(each))
+                    case ReplyEnd(usage, failure):
+                        yield self._chunk({}, finish="length" if failure else "stop")
                         if self._with_usage:
-                            yield self._choices([], _usage_of_chat(each.usage))
+                            yield self._choices([], _usage_of_chat(usage))
                         yield _DONE
 
     def failed(self, reason: str) -> Iterator[ServerSentEvent]:
@@ -255,11 +232,6 @@ class ChatFormat:
     def _choices(self, choices: Sequence[Any], usage: Mapping[str, Any] | None = None) -> ServerSentEvent:
         content = {**self._head, "object": "chat.completion.chunk", "choices": choices}
         return _event({**content, "usage": usage} if self._with_usage else content)
-
-
-def _finish(end: ReplyEnd) -> str:
-    """Why it ended: `length` says that a part of it is missing."""
-    return "length" if end.failure else "stop"
 
 
 def _usage_of_chat(used: TokenUsage) -> Mapping[str, Any]:
@@ -306,16 +278,16 @@ class ResponseFormat:
         async with aclosing(reply):
             async for each in reply:
                 match each:
-                    case Text(text):
+                    case Piece("text", text):
                         if not said:
                             item = self._message(None, "in_progress")
                             yield self._numbered("response.output_item.added", output_index=0, item=item)
                             yield self._numbered("response.content_part.added", **place, part=_part(""))
                         said.append(hide_known(text))
                         yield self._numbered("response.output_text.delta", **place, delta=said[-1], logprobs=[])
-                    case Note(text):
+                    case Piece("note", text):
                         yield _comment(text)
-                    case Thought():
+                    case Piece():
                         pass
                     case ReplyEnd():
                         text = "".join(said)
@@ -343,10 +315,18 @@ class ResponseFormat:
 
     def _response(self, output: Sequence[Mapping[str, Any]], end: ReplyEnd | None) -> Mapping[str, Any]:
         """The response; without an end, it goes on. One that failed has a part of the text, or none."""
-        status = "in_progress" if end is None else "completed"
-        if end and end.failure:
+        status, error, usage = "in_progress" if end is None else "completed", None, None
+        if end is not None:
+            usage = {
+                "input_tokens": end.usage.input_tokens,
+                "input_tokens_details": {"cached_tokens": end.usage.cache_read_tokens, "cache_write_tokens": 0},
+                "output_tokens": end.usage.output_tokens,
+                "output_tokens_details": {"reasoning_tokens": 0},
+                "total_tokens": end.usage.tokens,
+            }
+        if end is not None and end.failure:
             status = "incomplete" if output else "failed"
-        error = {"code": "server_error", "message": cleaned(hide_known(end.failure))} if end else None
+            error = {"code": "server_error", "message": cleaned(hide_known(end.failure))}
         return {
             "id": self.id,
             "object": "response",
@@ -369,7 +349,7 @@ class ResponseFormat:
             "tools": [],
             "temperature": None,
             "top_p": None,
-            "usage": None if end is None else _usage_of_response(end.usage),
+            "usage": usage,
         }
 
 
@@ -386,13 +366,3 @@ def item_of(name: str, message: Message) -> Mapping[str, Any]:
     shown = [{"type": "input_image", "image_url": each, "detail": "auto"} for each in images]
     texts = [{"type": "input_text", "text": hide_known(message.content)}] if message.content else []
     return {**item, "role": "user", "content": [*texts, *shown]}
-
-
-def _usage_of_response(used: TokenUsage) -> Mapping[str, Any]:
-    return {
-        "input_tokens": used.input_tokens,
-        "input_tokens_details": {"cached_tokens": used.cache_read_tokens, "cache_write_tokens": 0},
-        "output_tokens": used.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": used.tokens,
-    }

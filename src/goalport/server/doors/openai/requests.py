@@ -10,24 +10,14 @@ import base64
 import binascii
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, cast
 from urllib.parse import unquote
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    PlainValidator,
-    Tag,
-    field_validator,
-    model_validator,
-)
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -138,6 +128,11 @@ class ResponseId:
         conversation, between, said = text.removeprefix(_BEGINNING).rpartition(_BETWEEN)
         return cls(conversation, said) if text.startswith(_BEGINNING) and between else None
 
+    @classmethod
+    def of_process(cls, process: AgentProcess) -> Self:
+        """The id of the response that tells how a process goes on now; with each answer of a person, it is another."""
+        return cls(process.id, str(sum(each.status != "open" for each in process.questions)))
+
 
 _DATA_URL: Final = re.compile(r"data:(?P<type>image/[a-z0-9.+-]+);base64,(?P<data>[A-Za-z0-9+/=\s]+)", re.IGNORECASE)
 _INSTRUCTING: Final = frozenset({"system", "developer"})
@@ -159,21 +154,22 @@ def _image(value: object) -> Image:
 class _Lenient(BaseModel):
     """What may have further fields, which clients add: they are left out."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)  # most servers get no such request
 
 
-class TextPart(_Lenient):
-    """A text among the parts of a message."""
+class _Part(_Lenient):
+    """A text or an image among the parts of a message."""
 
-    type: Literal["text", "input_text", "output_text", "refusal"]
-    text: str = Field(validation_alias=AliasChoices("text", "refusal"))
+    type: Literal["text", "input_text", "output_text", "refusal", "image_url", "input_image"]
+    text: str | None = Field(None, validation_alias=AliasChoices("text", "refusal"))
+    image_url: Annotated[Image, PlainValidator(_image)] | None = None
 
-
-class ImagePart(_Lenient):
-    """An image among the parts of a message."""
-
-    type: Literal["image_url", "input_image"]
-    image_url: Annotated[Image, PlainValidator(_image)]
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        field = "image_url" if self.type in {"image_url", "input_image"} else "text"
+        if getattr(self, field) is None:
+            raise PydanticCustomError("no_content", f"should have the {field} that its type says")
+        return self
 
 
 class _Function(_Lenient):
@@ -186,60 +182,40 @@ class _Call(_Lenient):
     function: _Function
 
 
-def _kind_of_part(value: Any) -> str:
-    kind = value.get("type") if isinstance(value, Mapping) else getattr(value, "type", "")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return "image" if kind in {"image_url", "input_image"} else "text"
-
-
-_Part = Annotated[
-    Annotated[TextPart, Tag("text")] | Annotated[ImagePart, Tag("image")],
-    Discriminator(_kind_of_part),
-]
-
-
 class GivenMessage(_Lenient):
     """A message of a request."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[_Part] | None = None
-    name: str = ""
+    name: str | None = None
     """The name of the speaker."""
-    tool_calls: list[_Call] = Field(default_factory=list[_Call])
-    tool_call_id: str = ""
-
-    @field_validator("tool_calls", "name", "tool_call_id", mode="before")
-    @classmethod
-    def _none_is_nothing(cls, value: object, info: Any) -> object:
-        return ([] if info.field_name == "tool_calls" else "") if value is None else value
-
-    @model_validator(mode="after")
-    def _complete(self) -> "GivenMessage":
-        if self.role == "tool" and not self.tool_call_id:
-            raise PydanticCustomError("no_call", "should have the tool_call_id of the call that it answers")
-        if self.content is None and not self.tool_calls:
-            raise PydanticCustomError("no_content", "should have content")
-        if self.role != "user" and any(isinstance(each, ImagePart) for each in self._parts):
-            raise PydanticCustomError("image", "may hold texts only: images come from the user")
-        return self
-
-    @property
-    def _parts(self) -> Sequence[TextPart | ImagePart]:
-        return self.content if isinstance(self.content, list) else ()
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str | None = None
 
     @property
     def text(self) -> str:
         """Its texts as one."""
-        if isinstance(self.content, str):
-            return self.content
-        return "\n\n".join(each.text for each in self._parts if isinstance(each, TextPart))
+        parts = self.content or ()
+        return parts if isinstance(parts, str) else "\n\n".join(each.text for each in parts if each.text is not None)
 
     @property
     def images(self) -> tuple[Image, ...]:
         """The images that it shows."""
-        return tuple(each.image_url for each in self._parts if isinstance(each, ImagePart))
+        parts = () if self.content is None or isinstance(self.content, str) else self.content
+        return tuple(each.image_url for each in parts if each.image_url is not None)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.role == "tool" and not self.tool_call_id:
+            raise PydanticCustomError("no_call", "should have the tool_call_id of the call that it answers")
+        if self.content is None and not self.tool_calls:
+            raise PydanticCustomError("no_content", "should have content")
+        if self.role != "user" and self.images:
+            raise PydanticCustomError("image", "may hold texts only: images come from the user")
+        return self
 
 
-def conversation_of(given: Sequence[GivenMessage], field: str, at: str = "[{}].content") -> Sequence[Message]:
+def _conversation_of(given: Sequence[GivenMessage], field: str, at: str = "[{}].content") -> list[Message]:
     """The messages as models are shown them; instructions that follow the last message of the user stand before it.
 
     `field` is the parameter that holds them, and `at` is the place of a content in it. Raises `BadInput` if something
@@ -259,11 +235,12 @@ def conversation_of(given: Sequence[GivenMessage], field: str, at: str = "[{}].c
             case "user":
                 read.append(UserMessage(each.text, each.images))
             case "assistant":
-                called.update((call.id, call.function.name) for call in each.tool_calls)
-                calls = (ToolCall(call.id, call.function.name, call.function.arguments) for call in each.tool_calls)
+                calls = [ToolCall(one.id, one.function.name, one.function.arguments) for one in each.tool_calls or ()]
+                called.update((call.id, call.name) for call in calls)
                 read.append(AssistantMessage(each.text, tuple(calls)))
             case "tool":
-                read.append(ToolReply(each.tool_call_id, called.get(each.tool_call_id, ""), each.text))
+                call_id = each.tool_call_id or ""
+                read.append(ToolReply(call_id, called.get(call_id, ""), each.text))
     last, message = max((number, each) for number, each in enumerate(read) if isinstance(each, UserMessage))
     if message.is_empty:
         problem = f"{field}{at.format(last)}: should have a text or an image, but is empty"
@@ -272,7 +249,6 @@ def conversation_of(given: Sequence[GivenMessage], field: str, at: str = "[{}].c
 
 
 R = TypeVar("R", bound="_Request")
-Allowed = Callable[[Any], bool]
 
 
 class _StreamOptions(_Lenient):
@@ -280,7 +256,7 @@ class _StreamOptions(_Lenient):
 
 
 class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     model: str
     stream: bool = False
@@ -288,14 +264,18 @@ class _Request(BaseModel):
 
 
 class ChatRequest(_Request):
-    """The body of a request to `/v1/chat/completions`."""
+    """The body of a request to `/v1/chat/completions`. It begins a conversation, or holds the history of one."""
 
     messages: list[GivenMessage] = Field(min_length=1)
+    conversation: ClassVar[str] = ""
+    previous_response_id: ClassVar[str] = ""
+    store: ClassVar[bool] = True
+    goes_on: ClassVar[bool] = False
 
     @property
     def said(self) -> Sequence[Message]:
         """What was said, as models are shown it. Raises `BadInput` if that does not end with something of the user."""
-        return conversation_of(self.messages, "messages")
+        return _conversation_of(self.messages, "messages")
 
 
 class _Item(GivenMessage):
@@ -304,8 +284,8 @@ class _Item(GivenMessage):
     type: Literal["message"] = "message"
 
 
-class _ConversationOf(_Lenient):
-    id: str
+def _id_of(value: object) -> object:
+    return cast("Mapping[str, object]", value).get("id") if isinstance(value, Mapping) else value
 
 
 class ResponseRequest(_Request):
@@ -314,7 +294,8 @@ class ResponseRequest(_Request):
     input: str | list[_Item]
     instructions: str = ""
     previous_response_id: str = ""
-    conversation: str | _ConversationOf = ""
+    conversation: Annotated[str, BeforeValidator(_id_of)] = ""
+    """The id of the conversation that it goes on with; empty if it names none."""
     store: bool = True
 
     @property
@@ -326,92 +307,73 @@ class ResponseRequest(_Request):
     def said(self) -> Sequence[Message]:
         """The instructions, and what was said, as in `ChatRequest`."""
         instructions = [SystemMessage(self.instructions)] if self.instructions else []
-        return [*instructions, *conversation_of(self.messages, "input", *([""] if isinstance(self.input, str) else []))]
-
-    @property
-    def conversation_id(self) -> str:
-        """The id of the conversation that it goes on with; empty if it names none."""
-        return self.conversation if isinstance(self.conversation, str) else self.conversation.id
+        at = [""] if isinstance(self.input, str) else []
+        return [*instructions, *_conversation_of(self.messages, "input", *at)]
 
     @property
     def goes_on(self) -> bool:
         """Whether the input follows what is stored, so that it need not hold the history."""
-        return bool(self.previous_response_id or self.conversation_id)
+        return bool(self.previous_response_id or self.conversation)
 
     @model_validator(mode="after")
     def _named_once(self) -> Self:
-        if self.previous_response_id and self.conversation_id:
+        if self.previous_response_id and self.conversation:
             raise PydanticCustomError("twice", "name either the conversation or the previous_response_id")
         if self.goes_on and not self.store:
             raise PydanticCustomError("not_stored", "store may be false only for what begins a conversation")
         return self
 
 
-_OF_THE_MODEL: Final = frozenset(
+_WITHOUT_EFFECT: Final = frozenset(
     {"temperature", "top_p", "top_k", "min_p", "top_a", "typical_p"}
     | {"seed", "stop", "presence_penalty", "frequency_penalty", "repetition_penalty"}
     | {"repeat_penalty", "max_tokens", "max_completion_tokens", "max_output_tokens", "reasoning"}
     | {"reasoning_effort", "verbosity", "service_tier", "safety_identifier", "user"}
     | {"metadata", "prediction", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention"}
     | {"parallel_tool_calls", "max_tool_calls", "truncation", "context_management"}
+    # Clients such as Open WebUI offer their tools in every request; a reply need not call any. Chat completions have a
+    # `store` too, which is about OpenAI's dashboard.
+    | {"tools", "store"}
 )
 """What has no effect: hints to a model, those of other servers with the same API among them, and remarks."""
-_OF_CHATS: Final = _OF_THE_MODEL | {"store"}
-"""Chat completions have a `store` too, which is about OpenAI's dashboard."""
-_FORMAT: Final = "only text can be answered: leave it out, or ask for {'type': 'text'}"
+_TEXT: Final = {"type": "text"}
+_NOTHING: Final[Sequence[object]] = ([], {}, 0)
 _NO_CALLS: Final = (
     "a chatbot calls its own tools and none of the client's: leave it out, or let it be 'auto', by which none has to be"
     " called"
 )
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, Mapping) and cast("Mapping[str, Any]", value).get("type") == "text"
-
-
-def _anything(_: Any) -> bool:
-    return True
-
-
-def _among(*values: object) -> Allowed:
-    return lambda value: value in values
-
-
-_NOTHING: Final = _among([], {}, 0)
-_REFUSED: Final[Mapping[str, tuple[Allowed, str]]] = {
-    "n": (_among(1), "there is one reply to a message: leave it out, or let it be 1"),
-    "response_format": (_is_text, _FORMAT),
-    # Clients such as Open WebUI offer their tools in every request; a reply need not call any.
-    "tools": (_anything, ""),
-    "tool_choice": (_among("auto", "none"), _NO_CALLS),
+_NOT_KNOWN: Final = "the probabilities of tokens are not known: leave it out"
+_REFUSED: Final[Mapping[str, tuple[Sequence[object], str]]] = {
+    "n": ([1], "there is one reply to a message: leave it out, or let it be 1"),
+    "response_format": ([_TEXT], "only text can be answered: leave it out, or ask for {'type': 'text'}"),
+    "tool_choice": (["auto", "none"], _NO_CALLS),
     "functions": (_NOTHING, _NO_CALLS),
-    "function_call": (_among("auto", "none"), _NO_CALLS),
-    "logprobs": (_among(False), "the probabilities of tokens are not known: leave it out"),
-    "top_logprobs": (_NOTHING, "the probabilities of tokens are not known: leave it out"),
+    "function_call": (["auto", "none"], _NO_CALLS),
+    "logprobs": ([False], _NOT_KNOWN),
+    "top_logprobs": (_NOTHING, _NOT_KNOWN),
     "logit_bias": (_NOTHING, "the tokens of a reply cannot be weighted: leave it out"),
-    "modalities": (_among(["text"]), "a reply is text: leave it out, or let it be ['text']"),
+    "modalities": ([["text"]], "a reply is text: leave it out, or let it be ['text']"),
     "audio": (_NOTHING, "a reply is text: leave it out"),
     "web_search_options": (_NOTHING, "a chatbot searches with its own tools: leave it out"),
     "moderation": (_NOTHING, "nothing is moderated here: leave it out"),
-    "background": (_among(False), "a response is made while its client waits: leave it out"),
+    "background": ([False], "a response is made while its client waits: leave it out"),
     "include": (_NOTHING, "a response holds its text and nothing besides: leave it out"),
     "prompt": (_NOTHING, "there are no stored prompts: send the input"),
-    "text": (
-        lambda value: isinstance(value, Mapping) and _is_text(cast("Any", value).get("format", {"type": "text"})),
-        "only text can be answered: leave it out, or let its format be {'type': 'text'}",
-    ),
+    "text": ([_TEXT], "only text can be answered: leave it out, or let its format be {'type': 'text'}"),
 }
-"""What is refused unless it is asked for in a way that makes no difference, and why."""
+"""What is refused, and why, unless it has one of these values, which make no difference."""
 
 
 def read_request(kind: type[R], body: Mapping[str, Any]) -> R:
     """A request. Raises `Problem` for a parameter that is wrong, unknown, or would not be honoured, by its name."""
     given = {name: value for name, value in body.items() if value is not None}
     for name, value in given.items():
-        allowed, reason = _REFUSED.get(name, (_anything, ""))
-        if name not in kind.model_fields and not allowed(value):
-            raise unsupported(name, reason)
-    without_effect = {*_OF_CHATS, *_REFUSED} - kind.model_fields.keys()
+        if name in _REFUSED and name not in kind.model_fields:
+            allowed, reason = _REFUSED[name]
+            wanted: object = value.get("format", _TEXT) if name == "text" and isinstance(value, dict) else value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            if wanted not in allowed:
+                raise unsupported(name, reason)
+    without_effect = {*_WITHOUT_EFFECT, *_REFUSED} - kind.model_fields.keys()
     return read(kind, {name: value for name, value in given.items() if name not in without_effect})
 
 
@@ -459,6 +421,10 @@ class Models:
         """One model."""
         return JSONResponse(self._shown(self.named(request.path_params["id"])))
 
+    def _shown(self, model: Model) -> Mapping[str, Any]:
+        about = {"created": self._created, "owned_by": "goalport", "description": model.description}
+        return {"id": model.name, "object": "model", **about}
+
     def named(self, name: str) -> Model:
         """The model of a name. Raises `Problem`: 404 if there is none, 403 if the caller lacks scopes for it."""
         found = next((each for each in self._all() if each.name == name), None)
@@ -471,8 +437,7 @@ class Models:
 
     def usable(self) -> Iterator[Model]:
         """The models that the caller may use."""
-        access = self._door.access
-        return (each for each in self._all() if not access.lacks(each.scopes))
+        return (each for each in self._all() if not self._door.access.lacks(each.scopes))
 
     def _all(self) -> Iterator[Model]:
         """Chatbots first: a goal of the same name is not reached here."""
@@ -482,12 +447,3 @@ class Models:
         for name, tool in publication.tools.items():
             if isinstance(tool, GoalTool) and name not in chatbots and (field := tool.text_field) is not None:
                 yield GoalModel(name, tool.tool.description or "", publication.scopes.tools[name], tool, field)
-
-    def _shown(self, model: Model) -> Mapping[str, Any]:
-        return {
-            "id": model.name,
-            "object": "model",
-            "created": self._created,
-            "owned_by": "goalport",
-            "description": model.description,
-        }
