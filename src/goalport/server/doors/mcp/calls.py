@@ -205,9 +205,7 @@ async def _call_chatbot(
         """Wait for the turn of an id that an earlier call has begun, or, without a message, for the one that runs."""
         process_id, _, message_id = task_id.partition(":")
         call.process = await state.known_process(process_id)
-        observer = await Observer.of(context, call.process, chat.policy, place)
-        observer.message_id = message_id
-        return observer
+        return Observer(context, call.process, chat.policy, place, message_id=message_id)
 
     if earlier is None:
         said = chat.read(params.arguments or {})
@@ -257,9 +255,8 @@ async def _begin_turn(context: CallContext, chat: ChatTool, said: ChatCall, call
             raise unknown from None
     if not begun:
         raise BadInput(_GONE)
-    observer = Observer(context, begun[0].process, chat.policy, place, session, begun[0])
-    observer.message_id = next((each.id for each in session.conversation.entries if each.message is message), "")
-    return observer
+    message_id = next((each.id for each in session.conversation.entries if each.message is message), "")
+    return Observer(context, begun[0].process, chat.policy, place, session, begun[0], message_id=message_id)
 
 
 async def _call_companion(
@@ -283,13 +280,13 @@ async def _call_companion(
     try:
         match call:
             case StatusCall():
-                observer = await Observer.of(context, process, CallPolicy.of_process(process), watches=False)
+                observer = Observer(context, process, CallPolicy.of_process(process), watches=False)
                 return await answer_when_settled(observer, earlier, call.wait_seconds)
             case AnswerCall():
                 async with _Admission(context, begins=False) as place:
                     if earlier is None:
                         earlier = await _take_answer(state, process, call)
-                    observer = await Observer.of(context, process, CallPolicy.of_process(process), place)
+                    observer = Observer(context, process, CallPolicy.of_process(process), place)
                     return await answer_when_settled(observer, earlier)
             case CancelCall():
                 return await _cancel(state, process)

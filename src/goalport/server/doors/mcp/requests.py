@@ -264,8 +264,8 @@ class Observer:
     """One request that waits for a process, perhaps several times; for one of a conversation, it waits for its turn.
 
     If the request is cancelled or its client disconnects while it waits, it watches the process no more
-    (`Watch.leave`); with `watches=False` the process runs on in any case. `turn` is the one that it has begun; without,
-    it waits for the turn that runs.
+    (`Watch.leave`); with `watches=False` the process runs on in any case. `turn` is the one that it has begun in a
+    session; without, it waits for the turn that runs.
     """
 
     def __init__(
@@ -277,10 +277,11 @@ class Observer:
         session: ChatSession | None = None,
         turn: Turn | None = None,
         *,
+        message_id: str = "",
         watches: bool = True,
     ) -> None:
         self.context, self.process, self.policy, self.place = context, process, policy, place
-        self.message_id = ""
+        self.message_id = message_id
         """The message that began the turn it waits for, of a conversation."""
         self.result: TurnResult | None = None
         """How the last turn has ended that it has waited for."""
@@ -289,26 +290,18 @@ class Observer:
         self._said: dict[str, ConversationMessage] = {}
         """The messages of the turns that this request has seen to their ends."""
 
-    @classmethod
-    async def of(
-        cls,
-        context: CallContext,
-        process: AgentProcess,
-        policy: CallPolicy,
-        place: Place | None = None,
-        *,
-        watches: bool = True,
-    ) -> "Observer":
-        """A request that waits for a process, or for the turn of it that runs now. Raises `StoreError`."""
-        session = await session_of_process(context.state.platform, process, current_caller())
-        return cls(context, process, policy, place, session, watches=watches)
-
     async def outcome(self, patience: float | None) -> Outcome | None:
-        """The outcome of the process, or of the turn; None if it still runs after `patience` seconds."""
+        """The outcome of the process, or of the turn; None if it still runs after `patience` seconds.
+
+        Raises `StoreError`.
+        """
+        context = self.context
+        if self._session is None and self.process.options.turns:
+            self._session = await session_of_process(context.state.platform, self.process, current_caller())
         wait = self._of_process if self._session is None else self._of_turn
         if self._run is None:
             return await wait(patience)
-        context, watch = self.context, Watch(self._run)
+        watch = Watch(self._run)
         if context.disconnect is not None:
             context.disconnect.then(watch.leave)
         with watch, context.state.cancellations.reachable(context.session, context.request_id, watch):

@@ -127,26 +127,20 @@ class OpenCall:
 
     request_id: RequestId
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    refusal: JSONRPCError | None = None
+    """The error of the response, as the SDK has it; None if nobody has ended the call."""
     terminated: bool = False
     """Whether the session was ended in the middle of the call."""
-
-    @property
-    def refusal(self) -> JSONRPCError | None:
-        """The error of the response, as the SDK has it; None if nobody has ended the call."""
-        if self.terminated:
-            return refusal(self.request_id, _TERMINATED, INTERNAL_ERROR)
-        if self.scope.cancel_called:
-            return refusal(self.request_id, "Request cancelled", REQUEST_CANCELLED)
-        return None
 
     async def take(self, message: Mapping[str, Any]) -> None:
         """Take a cancellation."""
         if message.get("method") == _CANCELLED:
+            self.refusal = refusal(self.request_id, "Request cancelled", REQUEST_CANCELLED)
             self.scope.cancel()
 
     async def terminate(self) -> None:
         """End it, as the client has ended the session."""
-        self.terminated = True
+        self.refusal, self.terminated = refusal(self.request_id, _TERMINATED, INTERNAL_ERROR), True
         self.scope.cancel()
 
 

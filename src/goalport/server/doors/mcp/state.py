@@ -53,9 +53,6 @@ _END_SECONDS: Final = 5.0
 class HandlerFailed(MCPError):
     """A handler raised an unexpected exception. The client gets an internal error (-32603) with one sentence."""
 
-    def __init__(self, words: str) -> None:
-        super().__init__(INTERNAL_ERROR, words)
-
 
 class McpState:
     """The state of one server; each replica has its own."""
@@ -132,7 +129,8 @@ class McpState:
         except ToolError as error:
             raise MCPError(INTERNAL_ERROR, str(error)) from error
         except Exception as bug:
-            raise HandlerFailed(logged(name, bug, tells_errors=self.settings.show_errors)) from bug
+            words = logged(name, bug, tells_errors=self.settings.show_errors)
+            raise HandlerFailed(INTERNAL_ERROR, words) from bug
 
     async def answer_of_raw(self, name: str, handler: Handler, context: "Context", params: object) -> Any:
         """The result of a raw handler, whose tools are called on behalf of the caller of the request."""
