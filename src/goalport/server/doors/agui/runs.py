@@ -204,10 +204,7 @@ def _parameters(tool: ag.Tool) -> object:
 
 
 class _Run:
-    """One run. Parameters: `given` is what the front end has sent. `call` is the call that the run is.
-
-    `elsewhere` are the names of the tools that the front end calls.
-    """
+    """One run; `given` is what the front end has sent, `elsewhere` are the names of the tools that it calls itself."""
 
     def __init__(
         self, given: ag.RunAgentInput, publisher: Publisher, call: Call, elsewhere: Collection[str] = ()

@@ -203,8 +203,6 @@ class SkillProvider(Protocol):
 
 
 class _GetSkillParams(types.RequestParams):
-    """The parameters of `skills/get`."""
-
     uri: str
 
 

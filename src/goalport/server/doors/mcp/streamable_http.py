@@ -125,7 +125,7 @@ class Reply:
             told = {name: each for name, each in params.items() if each is not None}
             self._unsent.append(_event(to_json({"jsonrpc": "2.0", "method": method, "params": told})))
             if self._flushing is None:
-                self._flushing = self._loop.call_later(_GATHER, self._spawn, self._flush)
+                self._flushing = self._loop.call_later(_GATHER, self._spawn, self._send_events)
 
     async def send(self, message: Message) -> None:
         """Send the answer, given as the messages of a JSON response: as these, or as the last event of a stream.
@@ -152,7 +152,7 @@ class Reply:
                 session = [(SESSION_ID, self._ticket)] if self._ticket else []
                 self._begun = True
                 await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *session]})
-            events = b"".join(self._unsent) + more_events
+            events, self._flushing = b"".join(self._unsent) + more_events, None
             self._unsent.clear()
             if events or not more:
                 await self._send({"type": "http.response.body", "body": events, "more_body": more})
@@ -161,10 +161,6 @@ class Reply:
         if not self._answered:
             self._tasks = [each for each in self._tasks if not each.done()]
             self._tasks += [self._loop.create_task(each()) for each in begin]
-
-    async def _flush(self) -> None:
-        self._flushing = None
-        await self._send_events()
 
     async def _keep_open(self) -> None:
         while True:

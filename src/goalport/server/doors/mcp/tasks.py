@@ -48,14 +48,10 @@ _NO_ANSWER: Final = "What came was not an answer: expected an action (accept, de
 
 
 class _TaskParams(types.RequestParams):
-    """The parameters of `tasks/get` and `tasks/cancel`."""
-
     task_id: str
 
 
 class _TaskUpdateParams(_TaskParams):
-    """The parameters of `tasks/update`."""
-
     input_responses: dict[str, Any] = Field(default_factory=dict[str, Any])
 
 

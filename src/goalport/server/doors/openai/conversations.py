@@ -188,7 +188,7 @@ def not_found(conversation: str, model: Model) -> Problem:
     return Problem(HTTPStatus.NOT_FOUND, "conversation-not-found", f"{detail}. Give another id, or none.")
 
 
-class FoundAnswer(BaseModel):
+class FoundAnswer(BaseModel, defer_build=True):
     """What the message of a person is, after they were asked a question."""
 
     kind: Annotated[

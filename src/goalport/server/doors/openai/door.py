@@ -282,7 +282,7 @@ class _Stored(NamedTuple):
     """Where it is stored."""
 
 
-class _Page(BaseModel):
+class _Page(BaseModel, defer_build=True):
     after: str = ""
     limit: int = Field(20, ge=1, le=100)
     order: Literal["asc", "desc"] = "desc"

@@ -171,11 +171,6 @@ def _event(content: Mapping[str, Any], kind: str | None = None) -> ServerSentEve
     return ServerSentEvent(json.dumps(content, ensure_ascii=False), event=kind, sep="\n")
 
 
-def _comment(note: str) -> ServerSentEvent:
-    """A line of a stream that readers skip, for what is being done."""
-    return ServerSentEvent(comment=one_line(hide_known(note)), sep="\n")
-
-
 class ChatFormat:
     """How one chat completion is written."""
 
@@ -209,8 +204,8 @@ class ChatFormat:
                         yield self._chunk({"content": hide_known(text)})
                     case Piece("thought", text):
                         yield self._chunk({"reasoning_content": hide_known(text)})
-                    case Piece(_, text):
-                        yield _comment(text)
+                    case Piece(_, text):  # readers skip comments
+                        yield ServerSentEvent(comment=one_line(hide_known(text)), sep="\n")
                     case ReplyEnd(failure=failure) if failure and not said:
                         for event in self.failed(failure):
                             yield event
@@ -286,7 +281,7 @@ class ResponseFormat:
                         said.append(hide_known(text))
                         yield self._numbered("response.output_text.delta", **place, delta=said[-1], logprobs=[])
                     case Piece("note", text):
-                        yield _comment(text)
+                        yield ServerSentEvent(comment=one_line(hide_known(text)), sep="\n")
                     case Piece():
                         pass
                     case ReplyEnd():

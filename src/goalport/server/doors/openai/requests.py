@@ -17,7 +17,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, cast
 from urllib.parse import unquote
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -151,10 +151,8 @@ def _image(value: object) -> Image:
         raise PydanticCustomError("image_data", "should be an image in base64") from None
 
 
-class _Lenient(BaseModel):
+class _Lenient(BaseModel, extra="ignore", defer_build=True):
     """What may have further fields, which clients add: they are left out."""
-
-    model_config = ConfigDict(extra="ignore", defer_build=True)  # most servers get no such request
 
 
 class _Part(_Lenient):
@@ -255,9 +253,7 @@ class _StreamOptions(_Lenient):
     include_usage: bool = False
 
 
-class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
-
+class _Request(BaseModel, extra="forbid", strict=True, defer_build=True):
     model: str
     stream: bool = False
     stream_options: _StreamOptions = _StreamOptions()
