@@ -16,6 +16,7 @@ from goalport.knowledge import (
     Chunk,
     DocumentFolder,
     DocumentIndex,
+    SearchLimits,
     ShownPassages,
     TextSimilaritySearchRequest,
     ToolishRag,
@@ -123,7 +124,8 @@ class Guide:
             await context.send_message(found_in_docs(found, self.docs.name_of))
             return None
         best = found[0]
-        sections = [each.id for each in await index.list_sections(best.uri, caller=context.caller) if each.characters]
+        readable = SearchLimits(caller=context.caller)
+        sections = [each.id for each in await index.list_sections(best.uri, readable) if each.characters]
         from_here = tuple(sections[sections.index(best.parent_id) :])
         reading = Reading(document=self.docs.name_of(best.uri), sections=from_here)
         await context.send_message(await reading.text(context, index))

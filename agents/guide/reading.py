@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from goalport import ActionContext, Provided, State, action, cost
 from goalport.base.words import excerpt
-from goalport.knowledge import DocumentIndex
+from goalport.knowledge import DocumentIndex, SearchLimits
 from goalport.models import UserMessage
 
 from .requests import page_turn
@@ -53,7 +53,7 @@ class Reading(Stage):
 
     async def text(self, context: ActionContext, index: DocumentIndex) -> str:
         """The section that is shown, with how to go on."""
-        found = await index.read_section(self.sections[self.place], caller=context.caller)
+        found = await index.read_section(self.sections[self.place], SearchLimits(caller=context.caller))
         if found is None:
             return f"This section of {self.document} is gone: the document has changed. Say *next* to go on."
         title = " > ".join(found.leaves[0].path)

@@ -13,8 +13,8 @@ from goalport.base.events import Event, SourcesShown, as_json, from_json
 from goalport.knowledge.documents import Chunk, ContentElement
 from goalport.knowledge.rag import (
     ExpansionMethod,
-    Filter,
     ResultsEvent,
+    SearchLimits,
     SimilarityResult,
     SqliteDocumentStore,
     TextSimilaritySearchRequest,
@@ -62,10 +62,8 @@ class OnlyExpanding:
         element: str,
         method: ExpansionMethod,
         elements_to_add: int,
+        limits: SearchLimits = SearchLimits(),  # noqa: B008 - it does not change
         /,
-        *,
-        filter: Filter | None = None,
-        caller: Caller = ADA,
     ) -> Sequence[ContentElement]:
         return POTS[0].children if element == "pots" else ()
 

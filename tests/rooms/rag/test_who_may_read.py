@@ -18,6 +18,7 @@ from goalport.knowledge.rag import (
     Filter,
     Not,
     OneOf,
+    SearchLimits,
     TextSimilaritySearchRequest,
     UriPrefix,
 )
@@ -25,6 +26,7 @@ from tests.rooms.rag.toy_documents import document
 
 NONE: set[str] = set()
 ADA, BOB = Caller("ada", "here"), Caller("bob", "here")
+FOR_ADA, FOR_BOB = SearchLimits(caller=ADA), SearchLimits(caller=BOB)
 OTHER_ADA = Caller("ada", "elsewhere")
 STAFF = Caller("eve", "here", frozenset({"staff"}))
 
@@ -43,7 +45,7 @@ async def searched(store: DocumentIndex, caller: Caller, top_k: int = 3) -> list
         await store.text_search(request, Chunk),
         await store.vector_search(request, Chunk),
         await store.hybrid_search(request, Chunk),
-        await store.regex_search("(?i)roses", top_k, Chunk, caller=caller),
+        await store.regex_search("(?i)roses", top_k, Chunk, request),
     ]
     return [{each.match.uri for each in found} for found in results]
 
@@ -66,14 +68,14 @@ async def test_what_may_not_be_read_is_not_there_in_any_other_way(store: Documen
     secret = await with_secrets(store)
     section, chunk = secret.children[0].id, document("secret.md", {"Plan": "x"})[1][0].id
     for element in (secret.id, section, chunk):
-        assert await store.find_by_id(element, ContentElement, caller=ADA) is not None
-        assert await store.find_by_id(element, ContentElement, caller=BOB) is None
-        assert await store.read_section(element, caller=BOB) is None
+        assert await store.find_by_id(element, ContentElement, FOR_ADA) is not None
+        assert await store.find_by_id(element, ContentElement, FOR_BOB) is None
+        assert await store.read_section(element, FOR_BOB) is None
         for method in ExpansionMethod:
-            assert await store.expand_result(element, method, 3, caller=BOB) == []
-    assert await store.list_sections("secret.md", caller=BOB) == []
-    assert len(await store.list_sections("secret.md", caller=ADA)) == 1
-    assert len(await store.list_documents(caller=ADA)) == len(await store.list_documents(caller=BOB)) + 1
+            assert await store.expand_result(element, method, 3, FOR_BOB) == []
+    assert await store.list_sections("secret.md", FOR_BOB) == []
+    assert len(await store.list_sections("secret.md", FOR_ADA)) == 1
+    assert len(await store.list_documents(FOR_ADA)) == len(await store.list_documents(FOR_BOB)) + 1
 
 
 async def test_a_document_for_nobody_is_found_by_nobody(store: DocumentIndex) -> None:
@@ -115,22 +117,22 @@ async def test_filters_hold_in_every_search(store: DocumentIndex, wanted: Filter
     assert {each.match.uri for each in await store.text_search(request, Chunk)} == expected
     assert {each.match.uri for each in await store.vector_search(request, Chunk)} == expected
     assert {each.match.uri for each in await store.hybrid_search(request, Chunk)} == expected
-    assert {each.match.uri for each in await store.regex_search("roses", 9, Chunk, filter=wanted)} == expected
+    assert {each.match.uri for each in await store.regex_search("roses", 9, Chunk, request)} == expected
 
 
 async def test_what_a_filter_leaves_out_is_not_there_in_any_other_way(store: DocumentIndex) -> None:
     plan, chunks = document("plan.md", {"Plan": "The secret plan."}, metadata={"secret": True})
     await store.put(plan, chunks)
     await store.put(*document("roses.md", {"Roses": "Roses are red."}))
-    wanted = Not(Equal("secret", value=True))
+    limits = SearchLimits(filter=Not(Equal("secret", value=True)))
     for element in (plan.id, plan.children[0].id, chunks[0].id):
         assert await store.find_by_id(element, ContentElement) is not None
-        assert await store.find_by_id(element, ContentElement, filter=wanted) is None
-        assert await store.read_section(element, filter=wanted) is None
+        assert await store.find_by_id(element, ContentElement, limits) is None
+        assert await store.read_section(element, limits) is None
         for method in ExpansionMethod:
-            assert await store.expand_result(element, method, 3, filter=wanted) == []
-    assert await store.list_sections("plan.md", filter=wanted) == []
-    assert [each.uri for each in await store.list_documents(filter=wanted)] == ["roses.md"]
+            assert await store.expand_result(element, method, 3, limits) == []
+    assert await store.list_sections("plan.md", limits) == []
+    assert [each.uri for each in await store.list_documents(limits)] == ["roses.md"]
 
 
 def house() -> tuple[NavigableDocument, tuple[Chunk, ...]]:
@@ -153,14 +155,14 @@ async def test_a_section_is_read_only_if_all_its_chunks_fit(store: DocumentIndex
     await store.put(made, chunks)
     hall, attic = chunks[0], chunks[3]
     rooms = made.children[0]
-    wanted = Equal("secret", value=False)
-    assert [each.path[-1] for each in await store.list_sections("house.md", filter=wanted)] == ["Attic"]
-    assert await store.find_by_id(hall.id, Chunk, filter=wanted) == hall
-    assert await store.expand_result(hall.id, ExpansionMethod.ZOOM_OUT, 1, filter=wanted) == []
-    assert await store.expand_result(attic.id, ExpansionMethod.SEQUENCE, 3, filter=wanted) == [hall, attic]
-    assert await store.expand_result(chunks[1].id, ExpansionMethod.SEQUENCE, 3, filter=wanted) == []
-    assert await store.find_by_id(rooms.id, ContentElement, filter=wanted) is None
-    read = await store.find_by_id(made.id, NavigableDocument, filter=wanted)
+    limits = SearchLimits(filter=Equal("secret", value=False))
+    assert [each.path[-1] for each in await store.list_sections("house.md", limits)] == ["Attic"]
+    assert await store.find_by_id(hall.id, Chunk, limits) == hall
+    assert await store.expand_result(hall.id, ExpansionMethod.ZOOM_OUT, 1, limits) == []
+    assert await store.expand_result(attic.id, ExpansionMethod.SEQUENCE, 3, limits) == [hall, attic]
+    assert await store.expand_result(chunks[1].id, ExpansionMethod.SEQUENCE, 3, limits) == []
+    assert await store.find_by_id(rooms.id, ContentElement, limits) is None
+    read = await store.find_by_id(made.id, NavigableDocument, limits)
     assert read is not None
     assert read.children == made.children[1:]
 
@@ -170,14 +172,14 @@ async def test_a_section_that_holds_others_has_those_that_are_left_in(store: Doc
     await store.put(made, chunks)
     rooms = made.children[0]
     assert isinstance(rooms, ContainerSection)
-    wanted = Equal("secret", value=True)
+    limits = SearchLimits(filter=Equal("secret", value=True))
     cellar = rooms.children[1]
-    found = await store.find_by_id(rooms.id, ContainerSection, filter=wanted)
+    found = await store.find_by_id(rooms.id, ContainerSection, limits)
     assert found == replace(rooms, children=(cellar,))
-    assert await store.expand_result(cellar.id, ExpansionMethod.ZOOM_OUT, 1, filter=wanted) == [found]
-    outline = await store.list_sections(made.id, filter=wanted)
+    assert await store.expand_result(cellar.id, ExpansionMethod.ZOOM_OUT, 1, limits) == [found]
+    outline = await store.list_sections(made.id, limits)
     assert [(each.path[-1], each.characters) for each in outline] == [("Rooms", 0), ("Cellar", 11)]
-    text = await store.read_section(made.id, filter=wanted)
+    text = await store.read_section(made.id, limits)
     assert text is not None
     assert text.leaves == (cellar,)
 

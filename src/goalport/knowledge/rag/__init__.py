@@ -32,6 +32,7 @@ _MODULES = {
         "HybridSearch",
         "RegexSearchOperations",
         "ResultExpander",
+        "SearchLimits",
         "SearchOperations",
         "SectionOutline",
         "SectionReader",

@@ -29,6 +29,7 @@ from goalport.knowledge.rag.search import (
     OneOf as OneOf,
     RegexSearchOperations as RegexSearchOperations,
     ResultExpander as ResultExpander,
+    SearchLimits as SearchLimits,
     SearchOperations as SearchOperations,
     SectionOutline as SectionOutline,
     SectionReader as SectionReader,

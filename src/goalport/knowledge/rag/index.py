@@ -18,7 +18,7 @@ from unicodedata import normalize
 import anyio
 from anyio import to_thread
 
-from goalport.base.caller import ANONYMOUS, Caller
+from goalport.base.caller import Caller
 from goalport.base.errors import BadInput
 from goalport.base.words import first_line
 from goalport.knowledge.documents import (
@@ -44,6 +44,7 @@ from goalport.knowledge.rag.database import (
 )
 from goalport.knowledge.rag.query import Group, Term, indexed, parse, telling
 from goalport.knowledge.rag.search import (
+    PUBLIC,
     AllOf,
     AnyOf,
     AtLeast,
@@ -55,6 +56,7 @@ from goalport.knowledge.rag.search import (
     HybridSearch,
     Not,
     OneOf,
+    SearchLimits,
     SectionOutline,
     SectionText,
     SimilarityResult,
@@ -220,7 +222,7 @@ class DocumentIndex:
         most = max(_FUSED, 2 * request.top_k) if both else request.top_k
 
         def found() -> Operation[Sequence[SimilarityResult[Chunk]]]:
-            conditions = yield from _Findable.of(request.filter, request.caller, self.database).restrictions()
+            conditions = yield from _Findable.of(request, self.database).restrictions()
             orders: list[list[Scored]] = []
             if words:
                 orders.append((yield from self._by_words(request.query, conditions, most)))
@@ -261,11 +263,11 @@ class DocumentIndex:
         return [(chunk, min(weight / max(heaviest, 1e-6), 1.0)) for chunk, weight in rows]
 
     async def regex_search(
-        self, regex: str, top_k: int, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
+        self, regex: str, top_k: int, kind: type[T], limits: SearchLimits = PUBLIC, /
     ) -> Sequence[SimilarityResult[T]]:
         _check_searchable(kind)
         pattern = await to_thread.run_sync(_compiled, regex, limiter=self._patterns)
-        findable, end = _Findable.of(filter, caller, self.database), time.monotonic() + self._regex_seconds
+        findable, end = _Findable.of(limits, self.database), time.monotonic() + self._regex_seconds
         place, found = (0, -1), list[int]()
 
         def next_page() -> Operation[Rows]:
@@ -303,12 +305,10 @@ class DocumentIndex:
         element: str,
         method: ExpansionMethod,
         elements_to_add: int,
+        limits: SearchLimits = PUBLIC,
         /,
-        *,
-        filter: Filter | None = None,
-        caller: Caller = ANONYMOUS,
     ) -> Operation[Sequence[ContentElement]]:
-        findable = _Findable.of(filter, caller, self.database)
+        findable = _Findable.of(limits, self.database)
         if method is ExpansionMethod.ZOOM_OUT:
             for inner in (yield from _elements(element, findable)):
                 if isinstance(inner, Chunk | Section):
@@ -324,24 +324,20 @@ class DocumentIndex:
         return read if any(each.id == element for each in read) else []
 
     @reads
-    def find_by_id(
-        self, element: str, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
-    ) -> Operation[T | None]:
-        found = yield from _elements(element, _Findable.of(filter, caller, self.database))
+    def find_by_id(self, element: str, kind: type[T], limits: SearchLimits = PUBLIC, /) -> Operation[T | None]:
+        found = yield from _elements(element, _Findable.of(limits, self.database))
         return next((each for each in found if isinstance(each, kind)), None)
 
     @reads
     def list_documents(
-        self, *, limit: int = 100, after: str = "", filter: Filter | None = None, caller: Caller = ANONYMOUS
+        self, limits: SearchLimits = PUBLIC, /, *, limit: int = 100, after: str = ""
     ) -> Operation[Sequence[ContentRoot]]:
-        found = yield from _documents(limit, after, _Findable.of(filter, caller, self.database))
+        found = yield from _documents(limit, after, _Findable.of(limits, self.database))
         return [each.root for each in found]
 
     @reads
-    def list_sections(
-        self, document: str, /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
-    ) -> Operation[Sequence[SectionOutline]]:
-        findable = _Findable.of(filter, caller, self.database)
+    def list_sections(self, document: str, limits: SearchLimits = PUBLIC, /) -> Operation[Sequence[SectionOutline]]:
+        findable = _Findable.of(limits, self.database)
         named = Condition("documents.element = ? or documents.uri = ?", (document, document))
         rows = yield selected("documents.id, documents.uri", "documents", all_of([named, findable.document]))
         listed: list[SectionOutline] = []
@@ -352,10 +348,8 @@ class DocumentIndex:
         return listed
 
     @reads
-    def read_section(
-        self, element: str, /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
-    ) -> Operation[SectionText | None]:
-        for each in (yield from _elements(element, _Findable.of(filter, caller, self.database))):
+    def read_section(self, element: str, limits: SearchLimits = PUBLIC, /) -> Operation[SectionText | None]:
+        for each in (yield from _elements(element, _Findable.of(limits, self.database))):
             if isinstance(each, NavigableDocument):
                 return SectionText(uri=each.uri, leaves=tuple(each.leaves()))
             if isinstance(each, Section):
@@ -396,14 +390,14 @@ class _Findable:
     """Whether a row of `documents` may be found: with a filter, if one of its chunks may."""
 
     @classmethod
-    def of(cls, wanted: Filter | None, caller: Caller, database: IndexDatabase) -> Self:
-        known = (_reader_of(caller), *map(_reader_of, sorted(caller.scopes)))
+    def of(cls, limits: SearchLimits, database: IndexDatabase) -> Self:
+        known = (_reader_of(limits.caller), *map(_reader_of, sorted(limits.caller.scopes)))
         one_of_them = f"readers.reader in ({', '.join('?' * len(known))})"
         named = f"exists (select 1 from readers where readers.document = documents.id and {one_of_them})"  # noqa: S608 - ours
         readable = Condition(f"not documents.restricted or {named}", known)
-        if wanted is None:
+        if limits.filter is None:
             return cls(None, readable, readable)
-        left = _fitting(wanted, database)
+        left = _fitting(limits.filter, database)
         some = f"exists (select 1 from chunks where chunks.document = documents.id and ({left.sql}))"  # noqa: S608 - ours
         return cls(left, all_of([readable, left]), all_of([readable, Condition(some, left.values)]))
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.errors import ModelUnavailable
@@ -110,7 +110,21 @@ T_co = TypeVar("T_co", bound=ContentElement, covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextSimilaritySearchRequest:
+class SearchLimits:
+    """What may be found, listed and read at all."""
+
+    filter: Filter | None = None
+    """What else has to hold of a result; None: nothing."""
+    caller: Caller = ANONYMOUS
+    """On whose behalf it is searched: documents that this caller may not read do not exist here."""
+
+
+PUBLIC: Final = SearchLimits()
+"""What everybody may find."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSimilaritySearchRequest(SearchLimits):
     """What is searched for. Raises `ValueError` for limits that make no sense."""
 
     query: str
@@ -118,10 +132,6 @@ class TextSimilaritySearchRequest:
     """How many results there are at most."""
     similarity_threshold: float = 0.0
     """The least score of a result, from 0 to 1."""
-    filter: Filter | None = None
-    """What else has to hold of a result; None: nothing."""
-    caller: Caller = ANONYMOUS
-    """On whose behalf it is searched: documents that this caller may not read do not exist here."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.top_k <= MOST_RESULTS:
@@ -239,7 +249,7 @@ class RegexSearchOperations(SearchOperations, Protocol):
     """Search by a regular expression."""
 
     async def regex_search(
-        self, regex: str, top_k: int, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
+        self, regex: str, top_k: int, kind: type[T], limits: SearchLimits = PUBLIC, /
     ) -> Sequence[SimilarityResult[T]]:
         """The first matches in the order of the documents. Raises `BadInput` for a bad pattern or a slow one."""
         ...
@@ -254,10 +264,8 @@ class ResultExpander(SearchOperations, Protocol):
         element: str,
         method: ExpansionMethod,
         elements_to_add: int,
+        limits: SearchLimits = PUBLIC,
         /,
-        *,
-        filter: Filter | None = None,
-        caller: Caller = ANONYMOUS,
     ) -> Sequence[ContentElement]:
         """The elements around one, in order; none if there is no such element, or nothing around it.
 
@@ -272,20 +280,16 @@ class SectionReader(SearchOperations, Protocol):
     """Lists documents and their sections, and reads them."""
 
     async def list_documents(
-        self, *, limit: int = 100, after: str = "", filter: Filter | None = None, caller: Caller = ANONYMOUS
+        self, limits: SearchLimits = PUBLIC, /, *, limit: int = 100, after: str = ""
     ) -> Sequence[ContentRoot]:
         """The documents in the order of their URIs, from the one after the URI `after` on."""
         ...
 
-    async def list_sections(
-        self, document: str, /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
-    ) -> Sequence[SectionOutline]:
+    async def list_sections(self, document: str, limits: SearchLimits = PUBLIC, /) -> Sequence[SectionOutline]:
         """The sections of a document, given by id or URI, in its order; none if there is no such document."""
         ...
 
-    async def read_section(
-        self, element: str, /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
-    ) -> SectionText | None:
+    async def read_section(self, element: str, limits: SearchLimits = PUBLIC, /) -> SectionText | None:
         """The text of a section, or for a document's id of the document; None: there is no such section."""
         ...
 

@@ -27,6 +27,7 @@ from goalport.knowledge.rag.search import (
     HybridSearch,
     RegexSearchOperations,
     ResultExpander,
+    SearchLimits,
     SearchOperations,
     SectionReader,
     SimilarityResult,
@@ -246,10 +247,17 @@ class ToolishRag:
         return tuple(_RagTools(self).offered())
 
     @property
-    def limits(self) -> dict[str, Any]:
-        """The filter and the caller of every search, as keyword arguments of search operations."""
+    def limits(self) -> SearchLimits:
+        """The filter of every search, and on whose behalf is searched now."""
         site = CALL_SITE.get()
-        return {"filter": self.filter, "caller": self.caller or (ANONYMOUS if site is None else site.caller)}
+        return SearchLimits(filter=self.filter, caller=self.caller or (ANONYMOUS if site is None else site.caller))
+
+    def request(self, query: str, top_k: int, threshold: float = 0.0) -> TextSimilaritySearchRequest:
+        """A search with these limits."""
+        limits = self.limits
+        return TextSimilaritySearchRequest(
+            query=query, top_k=top_k, similarity_threshold=threshold, filter=limits.filter, caller=limits.caller
+        )
 
     def show(self, tool: str, query: str, passages: Sequence[Passage], /) -> Sequence[Passage]:
         """Tell the listener, and those of the process, what a model is shown; return it as it is shown."""
@@ -271,8 +279,7 @@ class ToolishRag:
 
         It is searched by words and meaning if the store can do that, else by meaning, else by words.
         """
-        request = TextSimilaritySearchRequest(query=query, top_k=top_k, **self.limits)
-        found = await find_chunks(self.search_operations, request)
+        found = await find_chunks(self.search_operations, self.request(query, top_k))
         passages = self.show("eagerSearch", query, [_passage(each.match, each.score) for each in found])
         return replace(self, eager=_text_of(passages) if passages else "")
 
@@ -317,7 +324,9 @@ class ToolishRag:
         place, reader = _PLACE.fullmatch(uri.removeprefix(self.namespace)), self._reader
         if place is None or reader is None:
             return None
-        read = await reader.read_section(unquote(place["id"]), filter=self.filter, caller=self.caller or caller)
+        read = await reader.read_section(
+            unquote(place["id"]), SearchLimits(filter=self.filter, caller=self.caller or caller)
+        )
         if read is None:
             return None
         text, pages = _markdown(read.leaves), list[str]()
@@ -358,8 +367,8 @@ class ToolishRag:
     async def _documents(self, caller: Caller, limit: int, after: str) -> Sequence[ContentRoot]:
         if self._reader is None:
             return ()
-        whose = self.caller or caller
-        return await self._reader.list_documents(limit=limit, after=after, filter=self.filter, caller=whose)
+        limits = SearchLimits(filter=self.filter, caller=self.caller or caller)
+        return await self._reader.list_documents(limits, limit=limit, after=after)
 
     def _uri(self, element: str) -> str:
         return f"{self.namespace}{quote(element, safe='')}"
@@ -442,12 +451,7 @@ class _RagTools:
 
         async def answer(given: Mapping[str, Any]) -> str:
             least = given.get("threshold")
-            request = TextSimilaritySearchRequest(
-                query=given["query"],
-                top_k=given["topK"],
-                similarity_threshold=threshold if least is None else least,
-                **self._rag.limits,
-            )
+            request = self._rag.request(given["query"], given["topK"], threshold if least is None else least)
             return self._results(tool, request.query, await getattr(self._store, method)(request, Chunk))
 
         return answer
@@ -457,12 +461,12 @@ class _RagTools:
         return _text_of(passages) if passages else _NOTHING
 
     async def _regex(self, given: Mapping[str, Any]) -> str:
-        found = await self._store.regex_search(given["regex"], given["topK"], Chunk, **self._rag.limits)
+        found = await self._store.regex_search(given["regex"], given["topK"], Chunk, self._rag.limits)
         return self._results("regexSearch", given["regex"], found)
 
     async def _broaden(self, given: Mapping[str, Any]) -> str:
         element, count = given["chunkId"], given.get("chunksToAdd") or _NEIGHBOURS
-        found = await self._store.expand_result(element, ExpansionMethod.SEQUENCE, count, **self._rag.limits)
+        found = await self._store.expand_result(element, ExpansionMethod.SEQUENCE, count, self._rag.limits)
         passages = self._rag.show(
             "broadenChunk", element, [_passage(each) for each in found if isinstance(each, Chunk)]
         )
@@ -471,9 +475,9 @@ class _RagTools:
     async def _zoom_out(self, given: Mapping[str, Any]) -> str:
         """Of a document, the passages of all its sections are shown."""
         element, passages, limits = given["id"], list[Passage](), self._rag.limits
-        for each in await self._store.expand_result(element, ExpansionMethod.ZOOM_OUT, 1, **limits):
+        for each in await self._store.expand_result(element, ExpansionMethod.ZOOM_OUT, 1, limits):
             if isinstance(self._store, SectionReader):
-                read = await self._store.read_section(each.id, **limits)
+                read = await self._store.read_section(each.id, limits)
                 passages = [] if read is None else list(_pieces(read.leaves, read.uri))
             elif isinstance(each, Section):
                 passages = list(_pieces(each.leaves(), ""))
@@ -483,19 +487,19 @@ class _RagTools:
     async def _list(self, given: Mapping[str, Any]) -> str:
         document, after, limits = given.get("document"), given.get("after") or "", self._rag.limits
         if not document:
-            roots = await self._store.list_documents(limit=_LISTED, after=after, **limits)
+            roots = await self._store.list_documents(limits, limit=_LISTED, after=after)
             more = [f"There may be more: list those after {one_line(roots[-1].uri)}."] if len(roots) == _LISTED else []
             return "\n".join(["Documents:" if roots else "There are no documents.", *map(_line, roots), *more])
-        found = await self._store.list_sections(document, **limits)
-        found = found or await self._store.list_sections(await self._id_of(document), **limits)
+        found = await self._store.list_sections(document, limits)
+        found = found or await self._store.list_sections(await self._id_of(document), limits)
         lines = [f"- id {each.id}: {one_line(' > '.join(each.path))} ({each.characters} characters)" for each in found]
         head = f"Sections of {one_line(found[0].uri)}:" if found else "No sections: it is none of the documents."
         return excerpt("\n".join([head, *lines]), _LONGEST)
 
     async def _read(self, given: Mapping[str, Any]) -> str:
         element, offset, limits = given["id"], given.get("offset") or 0, self._rag.limits
-        read = await self._store.read_section(element, **limits)
-        read = read or await self._store.read_section(await self._id_of(element), **limits)
+        read = await self._store.read_section(element, limits)
+        read = read or await self._store.read_section(await self._id_of(element), limits)
         if read is None:
             return "There is no such section."
         passages = self._rag.show("readSection", element, list(_pieces(read.leaves, read.uri, offset)))
@@ -507,7 +511,7 @@ class _RagTools:
     async def _id_of(self, named: str) -> str:
         """The id of the document with an address or title, or else what was given. Raises `BadInput` for several."""
         wanted, after, found = folded(one_line(named)), "", list[ContentRoot]()
-        while roots := await self._store.list_documents(limit=_LOOKED_AT, after=after, **self._rag.limits):
+        while roots := await self._store.list_documents(self._rag.limits, limit=_LOOKED_AT, after=after):
             for each in roots:
                 if each.uri == named:
                     return each.id
