@@ -28,18 +28,14 @@ def takes_colours(stream: TextIO) -> bool:
 
 def coloured(line: str, stream: TextIO) -> str:
     """The line with the sign and the colour of its first word, where the stream is a terminal that shows them."""
-    return _BEGINNING.sub(_painted, line) if takes_colours(stream) and _takes_signs(stream) else line
 
+    def painted(beginning: re.Match[str]) -> str:
+        margin, word = beginning.groups()
+        colour = _COLOURS[word]
+        return f"{margin}\x1b[{colour}m{_SIGNS[colour]} {word}\x1b[0m"
 
-def _painted(beginning: re.Match[str]) -> str:
-    margin, word = beginning.groups()
-    colour = _COLOURS[word]
-    return f"{margin}\x1b[{colour}m{_SIGNS[colour]} {word}\x1b[0m"
-
-
-def _takes_signs(stream: TextIO) -> bool:
     try:
         "".join(_SIGNS.values()).encode(stream.encoding or "ascii")
     except UnicodeEncodeError:
-        return False
-    return True
+        return line
+    return _BEGINNING.sub(painted, line) if takes_colours(stream) else line

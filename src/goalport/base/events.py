@@ -4,7 +4,7 @@ An event informs; it cannot influence the process. Listeners are called in the o
 and must not block.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cache
@@ -394,17 +394,16 @@ def from_json(data: Mapping[str, Any]) -> Event | None:
     kind = _KINDS.get(data["event"])
     if kind is None:
         return None
-    told: dict[str, Any] = {name: _value(data[name]) for name in _fields(kind) if name in data}
+    given: dict[str, Any] = {name: data[name] for name in _fields(kind) if name in data}
+    # JSON has lists where events have tuples.
+    told: dict[str, Any] = {
+        name: tuple(cast("list[object]", each)) if isinstance(each, list) else each for name, each in given.items()
+    }
     told["at"] = datetime.fromisoformat(data["at"])
     try:
         return kind(**told)
     except TypeError:
         return None
-
-
-def _value(value: object) -> object:
-    """A value of a field: JSON has lists where events have tuples."""
-    return tuple(cast("Iterable[object]", value)) if isinstance(value, list) else value
 
 
 class EventListener(Protocol):

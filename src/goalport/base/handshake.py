@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from dotenv import dotenv_values
 
@@ -65,22 +65,15 @@ class EarlyHandshake:
         while b"\n" not in self._read and len(self._read) < _MOST_BYTES and (chunk := os.read(0, _CHUNK)):
             self._read += chunk
         with suppress(ValueError, RecursionError):
-            message: object = json.loads(self._read.partition(b"\n")[0])
-            if isinstance(message, dict):
-                self._answer(cast("dict[str, Any]", message))
+            match json.loads(self._read.partition(b"\n")[0]):
+                case {"jsonrpc": "2.0", "id": int() | str() as identity, **request} if not isinstance(identity, bool):
+                    if (result := _result_of(request, self._workspace)) is not None:
+                        answer = {"jsonrpc": "2.0", "id": identity, "result": result}
+                        os.write(self._output, f"{json.dumps(answer, ensure_ascii=False)}\n".encode())
+                        self.answered = identity
+                case _:
+                    pass
         os.close(self._output)
-
-    def _answer(self, message: Mapping[str, Any]) -> None:
-        identity, params = message.get("id"), message.get("params")
-        known = isinstance(identity, int | str) and not isinstance(identity, bool)
-        if not known or message.get("jsonrpc") != "2.0" or not isinstance(params, dict):
-            return
-        make_result = {"initialize": _initialized, "server/discover": _discovered}.get(str(message.get("method")))
-        result = make_result(cast("dict[str, Any]", params), _server_name(self._workspace)) if make_result else None
-        if result is not None:
-            answer = json.dumps({"jsonrpc": "2.0", "id": identity, "result": result}, ensure_ascii=False)
-            os.write(self._output, f"{answer}\n".encode())
-            self.answered = identity
 
 
 def _server_name(workspace: Path) -> str:
@@ -96,27 +89,36 @@ def _server_name(workspace: Path) -> str:
     return "goalport"
 
 
-def _initialized(params: Mapping[str, Any], name: str) -> dict[str, Any] | None:
-    """The result of `initialize`; None when the request is invalid: then the server itself answers with the error."""
-    match params:
-        case {"protocolVersion": str(version), "capabilities": dict(), "clientInfo": {"name": str(), "version": str()}}:
+def _result_of(request: Mapping[str, Any], workspace: Path) -> dict[str, Any] | None:
+    """The result of `initialize`, or of `server/discover`, which modern clients may send in its place.
+
+    None: the request is another one, or invalid: then the server itself answers, with the error.
+    """
+    match request:
+        case {
+            "method": "initialize",
+            "params": {
+                "protocolVersion": str(version),
+                "capabilities": dict(),
+                "clientInfo": {"name": str(), "version": str()},
+            },
+        }:
             return {
                 "capabilities": _CAPABILITIES,
                 "instructions": INSTRUCTIONS,
                 "protocolVersion": version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
-                "serverInfo": {"name": name, "version": __version__},
+                "serverInfo": {"name": _server_name(workspace), "version": __version__},
             }
-        case _:
-            return None
-
-
-def _discovered(params: Mapping[str, Any], name: str) -> dict[str, Any] | None:
-    """The result of `server/discover`, for clients that do not send `initialize`; None as above."""
-    match params.get("_meta"):
         case {
-            "io.modelcontextprotocol/protocolVersion": version,
-            "io.modelcontextprotocol/clientCapabilities": dict(),
+            "method": "server/discover",
+            "params": {
+                "_meta": {
+                    "io.modelcontextprotocol/protocolVersion": version,
+                    "io.modelcontextprotocol/clientCapabilities": dict(),
+                }
+            },
         } if version in MODERN_VERSIONS:
+            server = {"name": _server_name(workspace), "version": __version__}
             return {
                 "cacheScope": "private",
                 "capabilities": {**_CAPABILITIES, "extensions": {SKILLS: {}, TASKS: {}}},
@@ -124,7 +126,7 @@ def _discovered(params: Mapping[str, Any], name: str) -> dict[str, Any] | None:
                 "resultType": "complete",
                 "supportedVersions": list(MODERN_VERSIONS),
                 "ttlMs": 0,
-                "_meta": {"io.modelcontextprotocol/serverInfo": {"name": name, "version": __version__}},
+                "_meta": {"io.modelcontextprotocol/serverInfo": server},
             }
         case _:
             return None

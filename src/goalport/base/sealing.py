@@ -32,17 +32,12 @@ _log = logging.getLogger(__name__)
 
 
 class KeySettings(Protocol):
-    """The settings that say which keys there are."""
+    """The settings that say which keys there are: those that replicas share, else one that is made in `data_dir`."""
 
     @property
-    def state_keys(self) -> Sequence[SecretStr]:
-        """The keys that replicas share; empty: one is made in `data_dir`."""
-        ...
-
+    def state_keys(self) -> Sequence[SecretStr]: ...
     @property
-    def data_dir(self) -> Path:
-        """The folder for a key of one's own."""
-        ...
+    def data_dir(self) -> Path: ...
 
 
 def sealing_keys(settings: KeySettings) -> list[bytes]:

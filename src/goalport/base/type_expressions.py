@@ -30,17 +30,8 @@ NOMINAL = "__goalport_state__"
 _CACHED_TYPES = 4096
 
 
-class Alias(Protocol):
-    """What `type Name = …` creates, and `TypeAliasType` of typing_extensions before Python 3.12."""
-
-    @property
-    def __value__(self) -> object:
-        """The type that the name stands for."""
-        ...
-
-
-def is_alias(kind: object) -> TypeGuard[Alias]:
-    """Whether a type expression is an alias of another one."""
+def is_alias(kind: object) -> TypeGuard[Any]:
+    """Whether a type expression is an alias (`type Name = …`, or a `TypeAliasType`), with another as `__value__`."""
     return not isinstance(kind, type) and hasattr(kind, "__value__")
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from goalport.base.caller import Caller
 from goalport.base.files import give_to_owner, locked
@@ -28,6 +28,10 @@ _GATHER_SECONDS: Final = 0.05
 """For how long entries are gathered that are then written together."""
 _JSON: Final = json.JSONEncoder(default=str)
 _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
+
+
+_Entry = tuple[float, str, Caller, str, Mapping[str, object]]
+"""What was noted, until the thread makes a line of it: when (in seconds since 1970), what, who, the request, facts."""
 
 
 class Audit:
@@ -45,7 +49,7 @@ class Audit:
     def note(self, deed: str, caller: Caller, facts: Mapping[str, object]) -> None:
         """Write an entry, soon: what was done, who did it, and the facts about it that are not empty."""
         if self._waiting.qsize() < _MOST_WAITING:
-            self._waiting.put(_Entry(time.time(), deed, caller, REQUEST_ID.get(), facts))
+            self._waiting.put((time.time(), deed, caller, REQUEST_ID.get(), facts))
         else:
             self._lose("its disk takes them too slowly")
         if self._thread is None:
@@ -82,17 +86,6 @@ class Audit:
         if not self._is_failing:
             _log.error("Entries of the audit log %s are lost: %s. The server goes on.", self._file.path, reason)
         self._is_failing = True
-
-
-class _Entry(NamedTuple):
-    """What was noted, until the thread makes a line of it."""
-
-    seconds: float
-    """When it was noted, since 1970."""
-    deed: str
-    caller: Caller
-    request_id: str
-    facts: Mapping[str, object]
 
 
 def _line_of(entry: _Entry) -> bytes:

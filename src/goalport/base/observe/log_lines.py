@@ -36,7 +36,9 @@ _MOST_KINDS: Final = 1_000
 _told_log = logging.getLogger("goalport.server")
 
 
-class _LineFormatter(logging.Formatter):
+class TextFormatter(logging.Formatter):
+    """A record as one line: time, level, process, logger, the id of the request, and the message."""
+
     def __init__(self, *, process: bool = False) -> None:
         super().__init__()
         self._process = process
@@ -46,10 +48,6 @@ class _LineFormatter(logging.Formatter):
         if record.exc_text is None and record.exc_info:
             record.exc_text = self.formatException(record.exc_info)
         return record.exc_text or ""
-
-
-class TextFormatter(_LineFormatter):
-    """A record as one line: time, level, process, logger, the id of the request, and the message."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as text."""
@@ -63,7 +61,7 @@ class TextFormatter(_LineFormatter):
         return hide_known(f"{time_of(record.created)} {record.levelname}{process} {record.name}{request}: {text}")
 
 
-class JsonFormatter(_LineFormatter):
+class JsonFormatter(TextFormatter):
     """A record as one JSON object, in which its fields are members."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -78,22 +76,17 @@ class JsonFormatter(_LineFormatter):
             content["request_id"] = identity
         if self._process:
             content["pid"] = os.getpid()
-        content |= {**_place_in_trace(), **getattr(record, FIELDS, {})}
+        api: Any = sys.modules.get("opentelemetry.trace")  # imported only where there may be spans
+        place = api and api.get_current_span().get_span_context()
+        if place and place.is_valid:
+            content |= {"trace_id": f"{place.trace_id:032x}", "span_id": f"{place.span_id:016x}"}
+        content |= getattr(record, FIELDS, {})
         if exception := self._exception_of(record):
             content["exception"] = exception
         if record.stack_info:
             content["stack"] = self.formatStack(record.stack_info)
         line = _READABLE.encode(content)
         return hide_known(line if line.isprintable() else _ASCII.encode(content))
-
-
-def _place_in_trace() -> dict[str, object]:
-    """The ids of the current span and of its trace; nothing without one."""
-    api: Any = sys.modules.get("opentelemetry.trace")  # imported only where there may be spans
-    place = api and api.get_current_span().get_span_context()
-    if not place or not place.is_valid:
-        return {}
-    return {"trace_id": f"{place.trace_id:032x}", "span_id": f"{place.span_id:016x}"}
 
 
 class _Stderr:

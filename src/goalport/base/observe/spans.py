@@ -12,11 +12,11 @@ recorded by a `note_*` function. Other rooms set no attributes themselves, so al
 
 import json
 import os
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from http import HTTPStatus
 from types import MappingProxyType, TracebackType
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from opentelemetry import context
 from opentelemetry.trace import (
@@ -41,13 +41,6 @@ Spent = tuple[int, int, float]
 
 Trace = Mapping[str, str]
 """A place in a trace, by the names and values of the headers that send it: `traceparent` and others."""
-
-
-class _WithHeaders(Protocol):
-    """A request of an HTTP client."""
-
-    @property
-    def headers(self) -> MutableMapping[str, str]: ...
 
 
 _NO_TRACE: Final[Trace] = MappingProxyType({})
@@ -85,7 +78,7 @@ def in_trace_of(headers: Iterable[tuple[bytes, bytes]]) -> AbstractContextManage
     return _Within(_context_of({name.decode("latin-1"): value.decode("latin-1") for name, value in headers}))
 
 
-async def send_trace(request: _WithHeaders) -> None:
+async def send_trace(request: Any) -> None:
     """Add the headers of the current trace to a request, as a hook of an HTTP client."""
     if not _nobody_looks():
         request.headers.update(current_trace())
