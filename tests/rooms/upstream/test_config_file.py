@@ -350,9 +350,9 @@ def test_a_group_says_everything_about_itself_and_takes_all_servers_when_it_name
     assert (web.naming.prefix, web.naming.suffix, web.naming.style) == ("web_", "_", "snake")
     assert (web.naming.rename, web.permissions) == ({"fetch": "read"}, {Permission.INTERNET_ACCESS})
     assert (web.description, web.provider, web.version, web.pin, web.exports) == ("Search", "Us", "2", True, True)
-    assert (web.approve, web.approve_tools) == ("destructive", {})
+    assert web.approve == {"*": "destructive"}
     assert (every.servers, every.include) == (("fetch", "brave"), ("search",))
-    assert (every.approve, every.approve_tools, every.exports) == ("never", {"delete_*": "always"}, False)
+    assert (every.approve, every.exports) == ({"*": "never", "delete_*": "always"}, False)
 
 
 WRONG_GROUPS: list[tuple[Any, str]] = [
@@ -410,13 +410,13 @@ def test_what_cannot_be_read_takes_no_caution_away(tmp_path: Path) -> None:
         return read(tmp_path, json.dumps(data)).groups["web"]
 
     words: list[Any] = ["Always", "yes", True, 1, [], None, {}]
-    assert [group(approve=each).approve for each in words] == [
+    assert [group(approve=each).approve.get("*", "never") for each in words] == [
         *["always"] * 5,
         "never",
         "never",
     ]
     table = group(approve={"*": "allways", "rm": 1, "ls": "never"})
-    assert (table.approve, table.approve_tools) == ("always", {"rm": "always", "ls": "never"})
+    assert table.approve == {"*": "always", "rm": "always", "ls": "never"}
     assert (group(pin="true").pin, group(exports="true").exports) == (True, False)
     assert [group(exclude=each).exclude for each in lists] == [("*",)] * len(lists)
     assert [group(include=each).exclude for each in lists] == [("*",)] * len(lists)

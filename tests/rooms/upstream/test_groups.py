@@ -83,8 +83,7 @@ def test_a_group_tells_about_itself_and_its_tools_whom_to_ask(pins: Pins) -> Non
         provider="Us",
         version="2",
         permissions=frozenset({Permission.HOST_ACCESS}),
-        approve="destructive",
-        approve_tools={"write": "always", "*_free": "never"},
+        approve={"*": "destructive", "write": "always", "*_free": "never"},
         exports=True,
     )
     servers = servers_of(config, fs="")
@@ -142,7 +141,7 @@ def test_patterns_that_match_nothing_are_told_with_the_nearest_names_once_all_li
         ("a", "b"),
         include=("fetsch", "search"),
         exclude=("brav_*",),
-        approve_tools={"delete": "always"},
+        approve={"delete": "always"},
         naming=NamingConfig(rename={"serch": "find"}),
     )
     servers = servers_of(config, a="fetch search", b="brave")
@@ -160,7 +159,7 @@ def test_patterns_that_match_nothing_are_told_with_the_nearest_names_once_all_li
 
 
 def test_a_word_that_names_only_end_in_is_told_with_what_to_write(pins: Pins) -> None:
-    config = GroupConfig("all", ("a",), include=("list", "a/list", "read", "*"), approve_tools={"thread": "always"})
+    config = GroupConfig("all", ("a",), include=("list", "a/list", "read", "*"), approve={"thread": "always"})
     servers = servers_of(config, a="read thread_read wipe_wishlist delete_thread get_thread", b="get_x put_x")
     known = servers.config.servers
     entry = replace(known["b"], enabled_tools=("*_x",), disabled_tools=("x",))
@@ -185,7 +184,7 @@ def test_a_word_that_names_only_end_in_is_told_with_what_to_write(pins: Pins) ->
 
 
 def test_approval_is_by_whole_names(pins: Pins) -> None:
-    config = GroupConfig("mail", ("a",), approve="always", approve_tools={"read": "never"})
+    config = GroupConfig("mail", ("a",), approve={"*": "always", "read": "never"})
     (group,) = UpstreamGroups(servers_of(config, a="read delete_thread unread"), pins).groups()
 
     assert {each.name for each in group.tools if each.needs_approval} == {"delete_thread", "unread"}

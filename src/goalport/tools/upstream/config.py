@@ -8,11 +8,11 @@ record in it gives nothing away; `secrecy`, below, is told of them and hides the
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, cast, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, cast, get_args
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from dotenv import dotenv_values
@@ -65,6 +65,17 @@ _KEY_IN_PATH: Final = re.compile(r"(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w=~-]{20,}")
 """A random part of an address; some services know their customers by such an address alone."""
 
 
+def _approvals(value: object) -> object:
+    if not isinstance(value, str | dict):
+        raise note("should be a text or an object. It counts as always.", "always")
+    return {"*": value} if isinstance(value, str) else cast("object", value)
+
+
+Approvals = Annotated[
+    Mapping[str, Annotated[Approval, one_of(get_args(Approval), "always")]], BeforeValidator(_approvals)
+]
+
+
 @dataclass(frozen=True)
 class IdentityProvider(Entry):
     """A company's identity provider. It exchanges the ID token of a user who signed in there for access to a server."""
@@ -91,6 +102,8 @@ class OAuthConfig(Entry):
     """Whether the secret is sent in the header `Authorization` or in the body of a request."""
     private_key: Secret = named("", "privateKey", hidden=True)
     """A key in PEM that signs what proves who the client is, in place of a secret."""
+    private_key_file: SecretFile = named("", "privateKeyFile", hidden=True)
+    """The same from a file; it becomes the key."""
     signing_algorithm: Text = "RS256"
     client_metadata_url: Text = ""
     """The address of a document about the client, which stands for a registration where a server takes it."""
@@ -106,6 +119,9 @@ class OAuthConfig(Entry):
     """Whether each caller signs in, and has tokens of their own."""
     redirect_port: Annotated[int, Field(strict=True, ge=0, le=65_535)] = named(0, "redirectPort", "callbackPort")
     """The port of loopback that a person's browser is sent back to; 0: one that is always the same for the server."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "private_key", self.private_key_file or self.private_key)
 
     @property
     def grant(self) -> OAuthGrant:
@@ -222,8 +238,8 @@ class NamingConfig(Entry):
 class GroupConfig(Entry):
     """One tool group: which tools of which servers, under which names, and which calls a person approves first."""
 
-    role: str
-    servers: Texts
+    role: str = named("")
+    servers: Texts = named((), "servers", "server")
     """Names as they are written; those of servers that cannot be used are not in `McpConfig.servers`."""
     description: Text = ""
     include: Texts = named((), "include", "includes", "tools")
@@ -231,9 +247,8 @@ class GroupConfig(Entry):
     exclude: Texts = named((), "exclude", "excludes")
     naming: NamingConfig = field(default_factory=NamingConfig)
     permissions: Annotated[frozenset[Annotated[Permission, one_of(Permission)]], Listed] = frozenset()
-    approve: Approval = "never"
-    approve_tools: Mapping[str, Approval] = field(default_factory=dict[str, Approval])
-    """Exceptions from `approve`, by pattern of the tool's own name."""
+    approve: Approvals = field(default_factory=dict[str, Approval])
+    """Which calls a person approves first, by pattern of the tool's own name; `*` counts where no other does."""
     provider: Text = ""
     version: Text = "0.1.0"
     pin: CarefulFlag = False
@@ -258,7 +273,6 @@ class McpConfig:
     """Whether the file could be read at all; where it could not, there are no servers and groups."""
 
 
-T = TypeVar("T", bound=Entry)
 _REACHED_BY: Final = frozenset({"command", "url", "serverurl", "httpurl"})
 """The keys by which an entry for a server is known."""
 _WEB: Final = frozenset({"http", "https"})
@@ -282,28 +296,11 @@ def _transport(value: object) -> TransportKind:
     return known
 
 
-def _approvals(value: object) -> object:
-    if not isinstance(value, str | dict):
-        raise note("should be a text or an object. It counts as always.", "always")
-    return {"*": value} if isinstance(value, str) else cast("object", value)
-
-
 def _auth(value: object, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
+    """OAuth, or a token."""
     if not isinstance(value, str):
         return handler(value)
-    if value.lower() == "oauth":
-        return OAuthEntry()
-    token = text(value, info).strip().removeprefix("Bearer ")
-    return OAuthEntry(token=token) if token else None
-
-
-@dataclass(frozen=True)
-class OAuthEntry(OAuthConfig):
-    """`oauth` in the entry for a server, or its `auth`."""
-
-    private_key_file: SecretFile = named("", "privateKeyFile", hidden=True)
-    token: str = named("", hidden=True)
-    """A token that is there in place of all else."""
+    return OAuthConfig() if value.lower() == "oauth" else text(value, info).strip().removeprefix("Bearer ") or None
 
 
 @dataclass(frozen=True)
@@ -325,21 +322,8 @@ class ServerEntry(ServerConfig):
     enabled: Flag = True
     enabled_tools: Texts = named(())
     only_tools: Texts | None = named(None, "enabledTools", "includeTools", "tools")
-    oauth: OAuthEntry | None = None
-    auth: Annotated[OAuthEntry | None, WrapValidator(_auth)] = None
-
-
-@dataclass(frozen=True)
-class GroupEntry(GroupConfig):
-    """The entry for a tool group as it is written."""
-
-    role: str = named("")
-    servers: Texts = named((), "servers", "server")
-    approve: Approval = named("never")
-    approve_tools: Mapping[str, Approval] = named(dict[str, Approval])
-    approvals: Annotated[
-        Mapping[str, Annotated[Approval, one_of(get_args(Approval), "always")]], BeforeValidator(_approvals)
-    ] = named(dict[str, Approval], "approve")
+    auth: Annotated[OAuthConfig | None, WrapValidator(_auth)] = None
+    """Or a token, which is a text."""
 
 
 @dataclass(frozen=True)
@@ -407,11 +391,6 @@ def _bare_entries(data: Mapping[str, object]) -> Mapping[str, dict[str, Any]]:
     return found if any(key in _REACHED_BY and value is not None for key, value in reached) else {}
 
 
-def _record(cls: type[T], entry: T, **changes: object) -> T:
-    """A record of the class below that of the entry, which knows nothing of how it was written."""
-    return cls(**{each.name: getattr(entry, each.name) for each in fields(cast("Any", cls))} | changes)
-
-
 def _server(
     name: str, data: dict[str, Any], at: JsonPath, written: WrittenJson, variables: Variables, *, is_agent: bool
 ) -> ServerConfig | None:
@@ -424,14 +403,13 @@ def _server(
         transport = "a2a"
     if entry.disabled or not entry.enabled:
         return ServerConfig(name, transport, disabled=True)
-    auth = entry.auth or OAuthEntry()
-    oauth = entry.oauth or (None if auth.token else entry.auth)
-    headers = ({"Authorization": f"Bearer {auth.token}"} if auth.token else {}) | dict(entry.headers)
+    auth: object = entry.auth
+    token = auth if isinstance(auth, str) else ""
+    headers = ({"Authorization": f"Bearer {token}"} if token else {}) | dict(entry.headers)
     of_caller = {key for key, value in headers.items() if any(f"${{{each}}}" in value for each in OF_CALLER)}
     file = dotenv_values(entry.env_file, interpolate=False) if entry.env_file else {}
-    found = _record(
-        ServerConfig,
-        entry,
+    plain = {each.name: getattr(entry, each.name) for each in fields(ServerConfig)}
+    changes = dict[str, Any](
         name=name,
         transport=transport,
         command=command.strip(),
@@ -442,12 +420,13 @@ def _server(
         headers={key: value for key, value in headers.items() if key not in of_caller},
         caller_headers={key: value for key, value in headers.items() if key in of_caller},
         forward_auth=entry.forward_auth and transport != "stdio",
-        oauth=oauth and _record(OAuthConfig, oauth, private_key=oauth.private_key_file or oauth.private_key),
+        oauth=entry.oauth or (None if token else entry.auth),
         enabled_tools=entry.only_tools or (),
         # An empty list of the tools that may be used means no tool, as it does for the hosts that know such a list.
         disabled_tools=("*",) if entry.only_tools == () else entry.disabled_tools,
         secrets=tuple(variables.secrets),
     )
+    found = ServerConfig(**plain | changes)
     keys = variables.keys[id(data)]
     wrong = mistakes or [
         (reason, (*at, *(keys.get(str(each), each) for each in path))) for reason, path in _problems(found, entry)
@@ -538,7 +517,7 @@ def _group(
     declared: tuple[str, ...],
 ) -> GroupConfig:
     """One group. Servers that it names and that are not declared are noted."""
-    entry, mistakes = read(GroupEntry, data, at, written, variables)
+    entry, mistakes = read(GroupConfig, data, at, written, variables)
     keys = variables.keys[id(data)]
     for number, name in enumerate(entry.servers):
         if name not in declared:
@@ -548,15 +527,11 @@ def _group(
     unsafe = any(field in {"servers", "include", "exclude", "scopes"} for *_, field in mistakes)
     for reason, place, _ in mistakes:
         written.note(f"tool group {role!r}{' has no tools' if unsafe else ''}: {reason}", place)
-    approvals = dict(entry.approvals)
-    return _record(
-        GroupConfig,
+    return replace(
         entry,
         role=role,
         servers=tuple(dict.fromkeys(entry.servers)) or declared,
         exclude=("*",) if unsafe else entry.exclude,
         resources=entry.resources and not unsafe,
         prompts=entry.prompts and not unsafe,
-        approve=approvals.pop("*", "never"),
-        approve_tools=approvals,
     )

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from goalport.base.errors import ToolError
 from goalport.base.words import listed, offer
-from goalport.tools import NAMING_STYLES, Approval, CoreToolGroups, Permission, Tool, ToolGroup, ToolResult
+from goalport.tools import NAMING_STYLES, CoreToolGroups, Permission, Tool, ToolGroup, ToolResult
 from goalport.tools.upstream.config import GroupConfig, McpConfig, NamingConfig, ServerConfig
 from goalport.tools.upstream.connection import Listing
 from goalport.tools.upstream.tool import Pins, UpstreamTool
@@ -229,12 +229,11 @@ class LiveGroup:
 
     def _tool(self, listed: UpstreamTool, why_untrusted: Callable[[str], str] | None) -> Tool:
         """The tool under its final name. One of a pinned server checks at each call whether it is still trusted."""
-        config = self.config
-        approvals: Iterator[Approval] = (
-            way for pattern, way in config.approve_tools.items() if matches(pattern, *listed.key)
-        )
-        tool = listed.named(partial(final_name, naming=config.naming))
-        tool = tool.with_approval(next(approvals, None) or config.approve)
+        ways, approval = dict(self.config.approve), self.config.approve.get("*", "never")
+        for pattern in reversed(ways):
+            # The first pattern that is not for all tools counts.
+            approval = ways[pattern] if pattern != "*" and matches(pattern, *listed.key) else approval
+        tool = listed.named(partial(final_name, naming=self.config.naming)).with_approval(approval)
         if why_untrusted is None:
             return tool
 
@@ -272,7 +271,8 @@ class LiveGroup:
         offered = [*self._offered, *self._readers]
         names = sorted(each.name for each in offered)
         written = {"include": config.include, "exclude": config.exclude}
-        lines = (*_unmatched(written, self._offered), *_unmatched({"approve": tuple(config.approve_tools)}, offered))
+        asked = {"approve": [each for each in config.approve if each != "*"]}
+        lines = (*_unmatched(written, self._offered), *_unmatched(asked, offered))
         yield from (f"{group}: {each}" for each in lines)
         for name in config.naming.rename:
             if name not in names:
