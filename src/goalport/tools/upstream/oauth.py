@@ -347,14 +347,29 @@ class SignIns:
 
         `obtain` obtains the tokens with what shows the page, once for all who ask meanwhile. Raises `ToolError`.
         """
-        if key not in self._running:
-            self._running[key] = _SignIn(key[0], obtain)
-        running = self._running[key]
+        server = key[0]
+        running = self._running.get(key) or self._running.setdefault(key, _SignIn(obtain))
+
+        async def ask_and_wait() -> None:
+            if await ask(_WORDS, SignInAddress(await asyncio.shield(running.url))) is None:
+                raise ToolError(f"a person was asked to sign in to the server {server!r} and declined.")
+            # Where somebody says that it is done, the browser is about to come back.
+            await asyncio.sleep(_SECONDS)
+            raise ToolError(f"a person said that they had signed in to the server {server!r}, and had not.")
+
+        running.joined += 1
+        asking = asyncio.ensure_future(ask_and_wait())
         try:
-            await running.join(ask)
+            await asyncio.wait({asking, running.task}, return_when=asyncio.FIRST_COMPLETED)
+            (running.task if running.task.done() else asking).result()
         finally:
-            if not running.joined and self._running.get(key) is running:
-                del self._running[key]
+            running.joined -= 1
+            asking.cancel()
+            if not running.joined:
+                running.task.cancel()
+                if self._running.get(key) is running:
+                    del self._running[key]
+            await asyncio.wait({asking})
 
     async def obtain_tokens(
         self,
@@ -416,39 +431,17 @@ class SignIns:
 
 
 class _SignIn:
-    """One sign-in to a server. Several calls may join it: each asks a person of its own, and the first who goes there
-    is enough.
+    """One sign-in to a server. Several calls may wait for it: each asks a person of its own, and the first who goes
+    there is enough.
     """
 
-    def __init__(self, server: str, run: Callable[[SignIn], Coroutine[None, None, None]]) -> None:
+    def __init__(self, obtain: Callable[[SignIn], Coroutine[None, None, None]]) -> None:
         self.joined = 0
-        self._server = server
-        self._url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """How many calls wait for it."""
+        self.url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         async def show(url: str) -> None:
-            self._url.set_result(url)
+            self.url.set_result(url)
             await asyncio.Event().wait()
 
-        self._task = asyncio.ensure_future(run(show))
-
-    async def join(self, ask: Ask) -> None:
-        """Ask somebody, and wait until anybody has signed in. Raises `ToolError` if not."""
-
-        async def ask_and_wait() -> None:
-            if await ask(_WORDS, SignInAddress(await asyncio.shield(self._url))) is None:
-                raise ToolError(f"a person was asked to sign in to the server {self._server!r} and declined.")
-            # Where somebody says that it is done, the browser is about to come back.
-            await asyncio.sleep(_SECONDS)
-            raise ToolError(f"a person said that they had signed in to the server {self._server!r}, and had not.")
-
-        self.joined += 1
-        asking = asyncio.ensure_future(ask_and_wait())
-        try:
-            await asyncio.wait({asking, self._task}, return_when=asyncio.FIRST_COMPLETED)
-            (self._task if self._task.done() else asking).result()
-        finally:
-            self.joined -= 1
-            asking.cancel()
-            if not self.joined:
-                self._task.cancel()
-            await asyncio.wait({asking})
+        self.task = asyncio.ensure_future(obtain(show))

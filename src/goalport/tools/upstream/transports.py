@@ -141,23 +141,21 @@ class HttpTransport(Transport):
             self.session_expired = in_session and response.status_code == HTTPStatus.NOT_FOUND
             if str(response.url) == self._config.url:
                 self._refusal = response.status_code, response.headers.get("www-authenticate", "")
-            self.error = await self._advice(response)
+            kind, phrase = self._config.transport, response.reason_phrase
+            advice = [_ADVICE.get(response.status_code, "")]
+            if kind == "a2a":
+                advice = [advice[0].replace("MCP server", "agent")]
+            statuses, other_type = _OF_OTHER_TYPE.get(kind, (frozenset[int](), ""))
+            if response.status_code in statuses and not self._reached:
+                advice.append(other_type)
+            if self.retry_after:
+                advice.append(f"it wants to be asked again in {self.retry_after:.0f} s")
+            if response.headers.get("content-type", "text/plain").startswith("text/plain"):
+                said = one_line((await response.aread()).decode(errors="replace"), _SAID_CHARACTERS)
+                advice.append(f"it says {said!r}" if said and said != phrase else "")
+            self.error = ", ".join((f"HTTP {response.status_code} {phrase}".rstrip(), *filter(None, advice)))
         elif response.is_success:
             self.error, self.session_expired, self.retry_after, self._reached = "", False, 0.0, True
-
-    async def _advice(self, response: httpx2.Response) -> str:
-        """What an error says, with advice."""
-        status, phrase, kind = response.status_code, response.reason_phrase, self._config.transport
-        advice = [_ADVICE.get(status, "").replace("MCP server", "agent" if kind == "a2a" else "MCP server")]
-        statuses, other_type = _OF_OTHER_TYPE.get(kind, (frozenset[int](), ""))
-        if status in statuses and not self._reached:
-            advice.append(other_type)
-        if self.retry_after:
-            advice.append(f"it wants to be asked again in {self.retry_after:.0f} s")
-        if response.headers.get("content-type", "text/plain").startswith("text/plain"):
-            said = one_line((await response.aread()).decode(errors="replace"), _SAID_CHARACTERS)
-            advice.append(f"it says {said!r}" if said and said != phrase else "")
-        return ", ".join((f"HTTP {status} {phrase}".rstrip(), *filter(None, advice)))
 
 
 def _seconds(retry_after: str) -> float:
