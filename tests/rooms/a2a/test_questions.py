@@ -52,11 +52,12 @@ async def test_words_and_bare_data_answer_too(tmp_path: Path, binding: str, said
         assert state_in(await client.answer(task, said)) == "completed"
 
 
-async def test_a_person_may_decline(tmp_path: Path, binding: str) -> None:
+@pytest.mark.parametrize(("said", "declined"), [("no", "No appetite"), ("No appetite", True)])
+async def test_a_person_may_decline(tmp_path: Path, binding: str, said: str, declined: object) -> None:
     async with other_agent(tmp_path, Pizzeria()) as other:
         client = replace(other, binding=binding)
         task = await client.send({"size": 30})
-        done = await client.answer(task, "no", metadata={"declined": "No appetite"})
+        done = await client.answer(task, said, metadata={"declined": declined})
         assert state_in(done) == "failed"
         assert "No appetite" in words_of(done)
 

@@ -55,6 +55,13 @@ async def test_the_text_of_a_handle_says_all_that_a_model_needs_to_go_on(tmp_pat
         assert f'call process_answer with {{"processId": "{process}", "answer": null}}' in text_of(pay)
 
 
+async def test_the_schema_of_an_answer_takes_what_questions_ask_for(tmp_path: Path) -> None:
+    async with served(tmp_path, Pizzeria()) as server, server.client() as client:
+        tools = {each.name: each for each in (await client.list_tools()).tools}
+        members = tools["process_answer"].input_schema["properties"]["answer"]["anyOf"]
+        assert [each["type"] for each in members] == ["object", "boolean", "string", "number"]
+
+
 @EACH_ERA
 async def test_a_confirmation_takes_a_yes_or_a_no(tmp_path: Path, era: str) -> None:
     async with served(tmp_path, Cashier()) as server, server.client(era) as client:

@@ -44,7 +44,7 @@ from goalport.server.publish.resources import (
 )
 from goalport.tools import McpToolExport, ResourceProvider, ToolGroupRequirement
 from goalport.workspace import Workspace
-from goalport.workspace.settings import AuthSettings, Settings
+from goalport.workspace.settings import Settings
 
 if TYPE_CHECKING:
     from mcp_types import Prompt, Resource, ResourceTemplate, Tool
@@ -60,11 +60,6 @@ class ScopeRules:
     read: Scopes
     """The base scope: to list what is published, and to follow one's own processes."""
     write: Scopes
-
-    @classmethod
-    def of(cls, settings: AuthSettings) -> "ScopeRules":
-        """The rules with the names that the settings give to the scopes."""
-        return cls(frozenset({settings.scope("read")}), frozenset({settings.scope("write")}))
 
     def of_hints(self, scopes: Sequence[str] | None, *, read_only: bool | None) -> Scopes:
         """The scopes for what names `scopes`, and hints whether it only reads."""
@@ -215,7 +210,7 @@ def publish(
         refusals=tuple(each for each in offered if isinstance(each, Refusal) and not each.unreadable),
         problems=tuple(problems),
         warnings=(*_warnings(platform), *client_warnings([each.tool for each in tools.values()])),
-        scopes=ScopesOfPublished(ScopeRules.of(settings.auth)),
+        scopes=ScopesOfPublished(ScopeRules(*(Scopes({settings.auth.scope(each)}) for each in ("read", "write")))),
     )
     return replace(publication, scopes=_scopes(publication, platform, exports))
 
@@ -402,34 +397,31 @@ class Views:
             self._whole, self._named = whole, whole.scopes.named
             self._views.clear()
         granted = self._named if EVERY_SCOPE in caller.scopes else self._named & caller.scopes
-        if (view := self._views.get(granted)) is None:
-            if len(self._views) >= _MOST:
-                del self._views[next(iter(self._views))]
-            view = self._views[granted] = _view(whole, granted)
+        if (view := self._views.get(granted)) is not None:
+            return view
+        if len(self._views) >= _MOST:
+            del self._views[next(iter(self._views))]
+        scopes = whole.scopes
+
+        def kept(published: Mapping[str, T], needed: Mapping[str, Scopes]) -> dict[str, T]:
+            return {name: each for name, each in published.items() if granted >= needed.get(name, scopes.rules.read)}
+
+        tools, prompts = kept(whole.tools, scopes.tools), kept(whole.prompts, scopes.prompts)
+        templates = kept({each.uri_template: each for each in whole.template_list}, scopes.templates)
+        view = replace(
+            whole,
+            granted=granted,
+            tools=tools,
+            of_groups=replace(whole.of_groups, absent=kept(whole.of_groups.absent, scopes.tools)),
+            prompts=prompts,
+            resources=kept(whole.resources, scopes.resources),
+            providers=kept(whole.providers, scopes.providers),
+            templates=tuple(each for each in whole.templates if each.address in templates),
+            tool_list=tuple(each for each in whole.tool_list if each.name in tools),
+            prompt_list=tuple(each for each in whole.prompt_list if each.name in prompts),
+            template_list=tuple(templates.values()),
+        )
+        hidden = {agent_uri(each.name) for each in whole.agents if not view.shows_agent(each)}
+        resources = kept({each.uri: each for each in whole.resource_list if each.uri not in hidden}, scopes.resources)
+        self._views[granted] = view = replace(view, resource_list=tuple(resources.values()))
         return view
-
-
-def _view(whole: Publication, granted: Scopes) -> Publication:
-    scopes = whole.scopes
-
-    def kept(published: Mapping[str, T], needed: Mapping[str, Scopes]) -> dict[str, T]:
-        return {name: each for name, each in published.items() if granted >= needed.get(name, scopes.rules.read)}
-
-    tools, prompts = kept(whole.tools, scopes.tools), kept(whole.prompts, scopes.prompts)
-    templates = kept({each.uri_template: each for each in whole.template_list}, scopes.templates)
-    view = replace(
-        whole,
-        granted=granted,
-        tools=tools,
-        of_groups=replace(whole.of_groups, absent=kept(whole.of_groups.absent, scopes.tools)),
-        prompts=prompts,
-        resources=kept(whole.resources, scopes.resources),
-        providers=kept(whole.providers, scopes.providers),
-        templates=tuple(each for each in whole.templates if each.address in templates),
-        tool_list=tuple(each for each in whole.tool_list if each.name in tools),
-        prompt_list=tuple(each for each in whole.prompt_list if each.name in prompts),
-        template_list=tuple(templates.values()),
-    )
-    hidden = {agent_uri(each.name) for each in whole.agents if not view.shows_agent(each)}
-    resources = kept({each.uri: each for each in whole.resource_list if each.uri not in hidden}, scopes.resources)
-    return replace(view, resource_list=tuple(resources.values()))

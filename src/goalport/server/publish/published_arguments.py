@@ -52,21 +52,18 @@ def unknown_fields(locations: Iterable[Location], schema: Schema, value: Mapping
 
 def _non_finite(inner: object, location: Location, schema: Schema, value: Mapping[str, Any]) -> Iterator[str]:
     """One line for each non-finite number, also for a text such as "NaN" where the schema wants a number."""
-    match inner:
-        case float() if isfinite(inner):
-            pass
-        case float() | str() if isinstance(inner, float) or inner.strip().lower().lstrip("+-") in _NON_FINITE:
-            path, _, described = _walk(location, schema, value)
-            kinds = {each.get("type") for each in described}
-            if isinstance(inner, float) or ("number" in kinds and "string" not in kinds):
-                yield f"{field_path(path)[:_LONGEST_PATH]}: should be a number that JSON has; came {inner}"
-        case Mapping() | list():
-            found = cast("Any", inner)
-            for step, each in found.items() if isinstance(inner, Mapping) else enumerate(found):
-                if not isinstance(each, int):
-                    yield from _non_finite(each, (*location, step), schema, value)
-        case _:
-            pass
+    if isinstance(inner, float | str):
+        if isfinite(inner) if isinstance(inner, float) else inner.strip().lower().lstrip("+-") not in _NON_FINITE:
+            return
+        path, _, described = _walk(location, schema, value)
+        kinds = {each.get("type") for each in described}
+        if isinstance(inner, float) or ("number" in kinds and "string" not in kinds):
+            yield f"{field_path(path)[:_LONGEST_PATH]}: should be a number that JSON has; came {inner}"
+    elif isinstance(inner, Mapping | list):
+        found = cast("Any", inner)
+        for step, each in found.items() if isinstance(inner, Mapping) else enumerate(found):
+            if not isinstance(each, int):
+                yield from _non_finite(each, (*location, step), schema, value)
 
 
 def _walk(location: Location, schema: Schema, value: Any) -> tuple[Location, Sequence[Schema], Sequence[Schema]]:
@@ -116,8 +113,9 @@ def _is_open(schema: Schema) -> bool:
     return any(schema.get(key) for key in _OPEN) or not {"type", "const", "enum"} & schema.keys()
 
 
-def _closed(schema: Schema) -> Schema:
-    written = mapped(schema, _closed)
+def closed(schema: Schema) -> Schema:
+    """The schema, saying of each object that fields which it does not name are refused, as `unknown_fields` does."""
+    written = mapped(schema, closed)
     is_closed = schema.get("type") == "object" and not _is_open(schema)
     return {**written, "additionalProperties": False} if is_closed else written
 
@@ -134,11 +132,6 @@ class PublishedArguments:
     """The start types, in order."""
     _hidden: tuple[Location, ...] = ()
     """Fields that clients must not send, though a type has them."""
-
-    @property
-    def closed_schema(self) -> Schema:
-        """The schema, saying of each object that fields which it does not name are refused, as `read` does."""
-        return _closed(self.schema)
 
     @classmethod
     def of(cls, starts: Sequence[object]) -> "PublishedArguments":

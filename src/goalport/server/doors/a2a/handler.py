@@ -6,7 +6,6 @@ protocol. Only this module and the sender of notifications catch every exception
 """
 
 import json
-import re
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from a2a.utils import errors as a2a_errors
 from a2a.utils.proto_utils import validate_proto_required_fields
 from google.protobuf.json_format import MessageToDict, MessageToJson, ParseDict
 from google.protobuf.message import Message as Protobuf
+from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
 
@@ -278,7 +278,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
             begun = await self._begun(work, params)
             if not params.configuration.return_immediately:
                 await work.settled(begun)
-            return (await work.view(begun.task)).whole(history)
+            return (await work.view(begun.task)).to_task(history)
 
     async def on_message_send_stream(
         self, params: a2a.SendMessageRequest, context: ServerCallContext
@@ -287,7 +287,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
             work.place.enter_context(self._streams.one_of(work.caller))
             history, follower = _history_of(params.configuration), Follower()
             begun = await self._begun(work, params, follower)
-            task = (await work.view(begun.task)).whole(history, with_artifacts=False)
+            task = (await work.view(begun.task)).to_task(history, with_artifacts=False)
             if begun.turn is None and not task.history[1:]:
                 moment = timestamp(begun.task.process.created_at)
                 task.status.CopyFrom(a2a.TaskStatus(state=a2a.TaskState.TASK_STATE_SUBMITTED, timestamp=moment))
@@ -303,7 +303,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
         with self._answering(context, params) as work:
             work.place.enter_context(self._streams.one_of(work.caller))
             view, follower = await work.known(params.id), Follower()
-            process, now = view.process, view.whole()
+            process, now = view.process, view.to_task()
             if has_ended(now.status):
                 raise a2a_errors.UnsupportedOperationError(f"Task {now.id} has ended, so nothing more happens in it.")
             yield now
@@ -324,7 +324,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
 
     async def on_get_task(self, params: a2a.GetTaskRequest, context: ServerCallContext) -> a2a.Task | None:
         with self._answering(context, params) as work:
-            return (await work.known(params.id)).whole(_history_of(params))
+            return (await work.known(params.id)).to_task(_history_of(params))
 
     async def on_list_tasks(self, params: a2a.ListTasksRequest, context: ServerCallContext) -> a2a.ListTasksResponse:
         """The tasks of the caller, those that changed last first, a page at a time.
@@ -354,7 +354,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
                 if view is None or (params.context_id and params.context_id != view.context_id):
                     continue
                 if params.status in {a2a.TaskState.TASK_STATE_UNSPECIFIED, view.status.state}:
-                    tasks.append(view.whole(history, with_artifacts=params.include_artifacts))
+                    tasks.append(view.to_task(history, with_artifacts=params.include_artifacts))
                 if len(tasks) == size:
                     break
             more, counted = end < len(ids), not (params.context_id or params.status)
@@ -377,7 +377,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
             self._publisher.audit_trail.ended(work.caller, task.process.id)
             with anyio.move_on_after(_END_SECONDS):
                 await task.process.rest()
-            return (await work.view(task)).whole()
+            return (await work.view(task)).to_task()
 
     async def on_get_extended_agent_card(
         self, params: a2a.GetExtendedAgentCardRequest, context: ServerCallContext
@@ -443,7 +443,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
             view = await _view(self._platform, process.caller, Task(process, message_id))
         except (errors.UnknownName, a2a_errors.TaskNotFoundError):
             return None
-        task = view.whole(0)
+        task = view.to_task(0)
         bodies = {
             "1.0": hide_known(MessageToJson(a2a.StreamResponse(task=task), indent=None)).encode(),
             "0.3": hide_known(to_compat_task(task).model_dump_json(by_alias=True, exclude_none=True)).encode(),
@@ -466,7 +466,8 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
             case a2a_errors.InvalidParamsError():  # what the SDK has validated: it names the fields in the data alone
                 data = cast("dict[str, Any]", cast("Any", error).data or {})
                 wrong = [
-                    {"field": _json_name(each["field"]), "message": each["message"].rstrip(".")}
+                    # The path of the field as it is in JSON.
+                    {"field": ".".join(map(to_camel, each["field"].split("."))), "message": each["message"].rstrip(".")}
                     for each in data.get("errors", ())
                 ]
                 told = "; ".join(f"{each['field']}: {each['message']}" for each in wrong)
@@ -491,11 +492,6 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
                 work.failure = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "bug", words)
         work.call.status = "error" if work.failure is not error else "refused"
         return a2a_errors.InternalError(words)
-
-
-def _json_name(field: str) -> str:
-    """The path of a field of the protocol as it is in JSON."""
-    return re.sub("_([a-z])", lambda found: found[1].upper(), field)
 
 
 def _history_of(params: Any) -> int | None:

@@ -84,7 +84,7 @@ class TaskView:
             return self.session.conversation.id
         return self._began.context_id if self._began is not None else self.process.id
 
-    def whole(self, history: int | None = None, *, with_artifacts: bool = True) -> a2a.Task:
+    def to_task(self, history: int | None = None, *, with_artifacts: bool = True) -> a2a.Task:
         """All of it, with the last `history` messages; None: as many as are shown at most."""
         task = a2a.Task(id=self.task.id, context_id=self.context_id, status=self.status)
         task.metadata.update({"goal": CallPolicy.of_process(self.process).name, "cost": dict(cost_of(self.process))})

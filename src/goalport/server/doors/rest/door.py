@@ -4,7 +4,8 @@ It neither listens nor mounts its routes; `site` does. Each list is made when it
 No reason of a failure is told: it may quote a secret. The handlers of processes are below.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -12,15 +13,19 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from goalport import __version__
-from goalport.runtime.platform import AgentPlatform
 from goalport.server.auth import Access
 from goalport.server.doors.rest.openapi import EVENTS, INFO, PROCESSES, OpenApi, Query, read_query
 from goalport.server.doors.rest.processes import ProcessHandlers
-from goalport.server.publish.publication import Publication
 from goalport.server.publish.publisher import Publisher
 from goalport.server.publish.report import groups_of
 from goalport.server.publish.resources import agent_view, goals_view
-from goalport.server.web.endpoint import Handler, HttpDoor, problem, root_of
+from goalport.server.web.endpoint import HttpDoor, problem, root_of
+
+LISTS: Final[Mapping[str, str]] = {
+    **{name: name for name in ("agents", "goals", "actions", "conditions", "models")},
+    "tool-groups": "toolGroups",
+}
+"""The lists of what is deployed: the last part of the path of each, and its member in an answer."""
 
 
 class RestDoor:
@@ -42,7 +47,7 @@ class RestDoor:
             door.route("/api/v1/processes", GET=processes.list, DELETE=processes.erase),
             door.route(f"{EVENTS}/{{id}}", GET=processes.follow),
             door.route(INFO, GET=self._info),
-            *(door.route(f"{INFO}/{name}", GET=self._listing(name)) for name in LISTS),
+            *(door.route(f"{INFO}/{name}", GET=partial(self._list, member)) for name, member in LISTS.items()),
             door.route("/openapi.json", GET=OpenApi(publisher, access, [*LISTS]).show),
             door.route("/api/{unknown:path}"),
         ]
@@ -54,50 +59,33 @@ class RestDoor:
     async def _info(self, request: Request) -> Response:
         """The server's name and version, how much there is of each kind, and where it is listed."""
         read_query(Query, request)
-        counts = {_camel(name): sum(1 for _ in self._entries(name)) for name in LISTS}
-        links = {_camel(name): f"{root_of(request)}{INFO}/{name}" for name in LISTS}
+        counts = {name: len(entries) for name, entries in self._entries().items()}
+        links = {member: f"{root_of(request)}{INFO}/{name}" for name, member in LISTS.items()}
         name = self._publisher.settings.name
         return JSONResponse({"name": name, "version": __version__, "counts": counts, "links": links})
 
-    def _listing(self, name: str) -> Handler:
-        async def show(request: Request) -> Response:
-            read_query(Query, request)
-            return JSONResponse({_camel(name): list(self._entries(name))})
+    async def _list(self, member: str, request: Request) -> Response:
+        read_query(Query, request)
+        return JSONResponse({member: self._entries()[member]})
 
-        return show
-
-    def _entries(self, name: str) -> "Entries":
-        return LISTS[name](self._publisher.platform, self._access.publication)
-
-
-Entries = Iterator[Mapping[str, Any]]
-
-
-def _camel(name: str) -> str:
-    return name.replace("tool-groups", "toolGroups")
-
-
-def _agents(platform: AgentPlatform, shown: Publication) -> Entries:
-    return (agent_view(each, shown.shows_goal) for each in platform.agents if shown.shows_agent(each))
-
-
-def _models(platform: AgentPlatform, _: Publication) -> Entries:
-    models = platform.models
-    for card in models.cards():
-        ready, default = not models.unready(card.name), card.name == models.default
-        yield {"name": card.name, "provider": card.provider, "ready": ready, "default": default}
-
-
-LISTS: Final[Mapping[str, Callable[[AgentPlatform, Publication], Entries]]] = {
-    "agents": _agents,
-    "goals": lambda platform, shown: iter(goals_view(shown.tools, platform.agents, shown.shows_goal)),
-    "actions": lambda platform, shown: (
-        {**each, "agent": agent["name"]} for agent in _agents(platform, shown) for each in agent["actions"]
-    ),
-    "conditions": lambda platform, shown: (
-        {"name": each, "agent": agent["name"]} for agent in _agents(platform, shown) for each in agent["conditions"]
-    ),
-    "models": _models,
-    "tool-groups": lambda platform, _: ({"role": role, **group} for role, group in groups_of(platform).items()),
-}
-"""The lists of what is deployed, and of what of it the caller is shown, by the last part of their paths."""
+    def _entries(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """What is deployed, by the members of `LISTS`, and of it what the caller is shown."""
+        platform, shown = self._publisher.platform, self._access.publication
+        agents = [agent_view(each, shown.shows_goal) for each in platform.agents if shown.shows_agent(each)]
+        models = platform.models
+        return {
+            "agents": agents,
+            "goals": goals_view(shown.tools, platform.agents, shown.shows_goal),
+            "actions": [{**each, "agent": agent["name"]} for agent in agents for each in agent["actions"]],
+            "conditions": [{"name": each, "agent": agent["name"]} for agent in agents for each in agent["conditions"]],
+            "models": [
+                {
+                    "name": each.name,
+                    "provider": each.provider,
+                    "ready": not models.unready(each.name),
+                    "default": each.name == models.default,
+                }
+                for each in models.cards()
+            ],
+            "toolGroups": [{"role": role, **group} for role, group in groups_of(platform).items()],
+        }

@@ -20,7 +20,7 @@ from goalport.server.publish.forms import FORMS
 from goalport.server.publish.goal_tools import GoalTool, published_name
 from goalport.server.publish.portability import DEFINITIONS, Schema, mapped
 from goalport.server.publish.publication import Publication, Scopes
-from goalport.server.publish.published_arguments import PublishedArguments
+from goalport.server.publish.published_arguments import PublishedArguments, closed
 from goalport.server.publish.publisher import Publisher
 from goalport.server.web.endpoint import MEDIA_TYPE, invalid, read, root_of
 
@@ -282,8 +282,8 @@ def _schemas(goals: Sequence[GoalTool]) -> Mapping[str, Schema]:
     for each in goals:
         name, about, alone = each.tool.name, each.tool.description or "", {"const": each.agent.name}
         for part, schema in (
-            ("input", each.arguments.closed_schema),
-            ("bindings", PublishedArguments.by_type(each.arguments.kinds).closed_schema),
+            ("input", closed(each.arguments.schema)),
+            ("bindings", closed(PublishedArguments.by_type(each.arguments.kinds).schema)),
             ("result", each.policy.output.value_schema),
         ):
             found[f"{name}.{part}"] = _placed(schema, f"{name}.{part}")
