@@ -9,9 +9,9 @@ import keyword
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from inspect import isabstract, isfunction
 from pathlib import Path
 from types import ModuleType
@@ -72,25 +72,29 @@ class ModuleFile:
     def problem(self, message: str, line: int | None = None) -> LoadProblem:
         return LoadProblem(self.name, self.path, line, message)
 
-    def attempt(self, work: Callable[[], T]) -> T | LoadProblem:
+    @contextmanager
+    def attempt(self, problems: list[LoadProblem], line: int | None = None) -> Generator[None]:
         """Run code of its author; exceptions become problems, and only KeyboardInterrupt is raised.
 
-        A problem is located at the innermost line in the module's own files; of a package, these are all files in it.
+        A problem is located at the innermost line in the module's own files (of a package, all files in it), else at
+        `line`.
         """
         try:
-            return work()
+            yield
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             frames = traceback.walk_tb(error.__traceback__)
-            lines: list[tuple[str, int | None]] = [(frame.f_code.co_filename, line) for frame, line in frames]
+            places: list[tuple[str, int | None]] = [(frame.f_code.co_filename, at) for frame, at in frames]
             if isinstance(error, SyntaxError) and error.filename:
-                lines.append((error.filename, error.lineno))
-            for filename, line in reversed(lines):
-                path = Path(filename)
-                if self.path.parent in path.parents if self.is_package else path == self.path:
-                    return LoadProblem(self.name, path, line, _message(error))
-            return self.problem(_message(error))
+                places.append((error.filename, error.lineno))
+            innermost = ((Path(filename), at) for filename, at in reversed(places))
+            own = (
+                (path, at)
+                for path, at in innermost
+                if (self.path.parent in path.parents if self.is_package else path == self.path)
+            )
+            problems.append(LoadProblem(self.name, *next(own, (self.path, line)), _message(error)))
 
 
 @dataclass(frozen=True)
@@ -255,11 +259,8 @@ def load_workspace(root: Path, *, fresh: bool = False) -> Workspace:
         if isinstance(each, LoadProblem):
             problems.append(each)
             continue
-        found = each.attempt(partial(importlib.import_module, each.full_name))
-        if isinstance(found, LoadProblem):
-            problems.append(found)
-        else:
-            modules.append(LoadedModule(each.name, each.path, found))
+        with each.attempt(problems):
+            modules.append(LoadedModule(each.name, each.path, importlib.import_module(each.full_name)))
     exports, problems_of_exports = _exports(modules)
     problems += [*problems_of_exports, *_unmarked_in(modules)]
     tools = tuple(exports[name] for name in sorted(exports))
@@ -317,30 +318,25 @@ def _exports(modules: Sequence[LoadedModule]) -> tuple[dict[str, Tool], list[Loa
     """
     tools, problems = dict[str, Tool](), list[LoadProblem]()
 
-    def add(module: LoadedModule, found: Sequence[Tool] | LoadProblem, line: int | None = None) -> None:
-        if isinstance(found, LoadProblem):
-            problems.append(found if found.line else module.problem(found.message, line))
-            return
-        for each in found:
-            known = tools.get(each.name)
-            function = getattr(each.handler, "function", None)
-            # One method of one object may be marked and in an export too.
-            if function is not None and getattr(known and known.handler, "function", None) == function:
-                continue
-            if known is not None:
-                problems.append(module.problem(_taken(each.name), line))
-            else:
-                tools[each.name] = each
+    def add(module: LoadedModule, tool: Tool, line: int | None = None) -> None:
+        known = tools.setdefault(tool.name, tool)
+        function = getattr(tool.handler, "function", None)
+        # One method of one object may be marked and in an export too.
+        is_same = function is not None and getattr(known.handler, "function", None) == function
+        if known is not tool and not is_same:
+            problems.append(module.problem(_taken(tool.name), line))
 
     for module, value in _values_in(modules, object):
         marked = (value,) if isfunction(value) and (mark := mark_of(value)) is not None and mark.export else ()
         for function in marked or (getattr(value, name) for name in exported_methods(type(value))):
             line = getattr(Origin(function).written, "__code__").co_firstlineno  # noqa: B009 - of any callable
-            add(module, module.attempt(lambda found=function: (Tool.of(found),)), line)
+            with module.attempt(problems, line):
+                add(module, Tool.of(function), line)
         if type(value) is McpToolExport:
-            add(module, module.attempt(value.tools))
-            twins = module.attempt(value.duplicates)
-            problems += [module.problem(_taken(name)) for name in (() if isinstance(twins, LoadProblem) else twins)]
+            with module.attempt(problems):
+                for each in value.tools():
+                    add(module, each)
+                problems += [module.problem(_taken(name)) for name in value.duplicates()]
     return tools, problems
 
 

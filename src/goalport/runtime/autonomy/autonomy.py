@@ -333,7 +333,16 @@ class Autonomy:
         candidates = [Candidate(name, goal.description, goal.examples) for name, (_, goal) in names.items()]
         ranking, spent = await self._rank(candidates, intent, conversation, ai)
         owner, goal = names[_best(ranking, self.goal_confidence_cut_off, "goal", NoGoalFound)]
-        agent = self._assembled(owner, goal, inputs) if assembled else replace(owner, goals=(goal,))
+        agent = replace(owner, goals=(goal,))
+        if assembled:  # an opaque agent lends nothing to others, and takes nothing of them
+            agents = self.platform.agents
+            others = [] if owner.opaque else [each for each in (*agents, *agents.components) if not each.opaque]
+            whole = replace(owner.with_components(others), name=f"{owner.name}.{goal.short_name}", goals=(goal,))
+            scope, blackboard = Scope(replace(whole, opaque=True, source="")), _blackboard(inputs)
+            # Without a plan, other objects may be given too, or the process says what is missing.
+            can_be_reached = self._plan(scope, goal, blackboard) is not None
+            groups = self.platform.groups
+            agent = (pruned(scope, blackboard, [goal.name], groups) if can_be_reached else scope).agent
         choice = Choice(agent, (goal.name,), intent, ranking, spent)
         approved = True if self.approver is None else self.approver(choice)
         if not (await approved if inspect.isawaitable(approved) else approved):
@@ -407,20 +416,6 @@ class Autonomy:
         return await self.platform.run(
             choice.agent, *given, goals=choice.goals, options=options, caller=caller, spent=choice.spent
         )
-
-    def _assembled(self, owner: Agent, goal: Goal, inputs: Sequence[object]) -> Agent:
-        """An agent for one goal: its own agent's actions, and those of all others that can help to reach it.
-
-        An opaque agent lends nothing to others, and takes nothing of them.
-        """
-        agents = self.platform.agents
-        others = [] if owner.opaque else [each for each in (*agents, *agents.components) if not each.opaque]
-        together = replace(owner.with_components(others), name=f"{owner.name}.{goal.short_name}", goals=(goal,))
-        scope = Scope(replace(together, opaque=True, source=""))
-        blackboard = _blackboard(inputs)
-        if self._plan(scope, goal, blackboard) is None:
-            return scope.agent  # other objects may be given too, or the process says what is missing
-        return pruned(scope, blackboard, [goal.name], self.platform.groups).agent
 
 
 def _intent(inputs: Sequence[object]) -> str:
