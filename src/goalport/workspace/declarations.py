@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from goalport.agents.domain import inject
 from goalport.base.introspection import Origin
-from goalport.workspace.settings.settings import known_settings
+from goalport.workspace.settings.settings import KNOWN_SETTINGS
 
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=BaseModel)
@@ -98,7 +98,7 @@ def settings(table: str) -> Callable[[type[M]], type[M]]:
     """
     if not isinstance(table, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", table) or "__" in table:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f'Expected the name of a table, but got {table!r}. Write @settings("star_news").')
-    if table in (*known_settings(), "workspace"):
+    if table in (*KNOWN_SETTINGS, "workspace"):
         raise TypeError(f"Expected a table of your own, but {table!r} is a setting of goalport. Choose another name.")
 
     def mark(kind: type[M]) -> type[M]:

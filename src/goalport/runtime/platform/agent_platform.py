@@ -601,11 +601,14 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         if self._own_store is not None:
             await self._own_store.__aexit__(None, None, None)
 
-    def llm_engine(self, operation: Operation, groups: Callable[[], ToolGroupResolver]) -> LlmEngine:
-        """What carries out the requests of an `Ai`, by the models, limits and guards of the platform."""
+    def llm_engine(self, operation: Operation, groups: ToolGroupResolver | None = None) -> LlmEngine:
+        """What carries out the requests of an `Ai`, by the models, limits and guards of the platform.
+
+        Without `groups`, tools are those that the platform has at that time.
+        """
         return LlmEngine(
             self.models,
-            groups,
+            lambda: self.groups if groups is None else groups,
             self._llm,
             operation,
             (*self._guards, *self._extensions["guard"]),
@@ -618,7 +621,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     def _outside(self) -> Ai:
         """An `Ai` for code outside of actions; called inside of one, its cost counts for the action's process."""
-        return Ai(self.llm_engine(current_operation(self.processes.listeners), lambda: self.groups))
+        return Ai(self.llm_engine(current_operation(self.processes.listeners)))
 
     def _no_deployments(self) -> Deployments:
         given = (each for each in self._services if isinstance(each, ArgumentResolver))

@@ -3,7 +3,7 @@
 It runs none and keeps none. Above: `processes`, which does.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from logging import INFO, WARNING, getLogger
 from types import MappingProxyType
@@ -46,7 +46,7 @@ class Platform(Protocol):
     groups: ToolGroupResolver
 
     def service(self, kind: type, /) -> object | None: ...
-    def llm_engine(self, operation: Operation, groups: Callable[[], ToolGroupResolver], /) -> Engine: ...
+    def llm_engine(self, operation: Operation, groups: ToolGroupResolver, /) -> Engine: ...
 
 
 class Inputs(NamedTuple):

@@ -24,7 +24,6 @@ from goalport.base.errors import BadInput, GoalportError, StoreError, UnknownNam
 from goalport.base.observe import RareLog
 from goalport.base.secrecy import register_secrets, secrets_in_environment
 from goalport.models.llm import AssistantMessage
-from goalport.runtime.ai import Engine, Operation
 from goalport.runtime.chat import ConversationTurns
 from goalport.runtime.platform.process_factory import (
     Inputs,
@@ -58,8 +57,7 @@ from goalport.runtime.process import (
     settle,
 )
 from goalport.runtime.process.listeners import event_of
-from goalport.store import Codec, Json, ProcessStore, Sealed, Seals, StoredTypes
-from goalport.tools import ToolGroupResolver
+from goalport.store import Json, ProcessStore, Sealed, Seals, StoredTypes
 
 _log = getLogger(__name__)
 _WRITTEN_WITHIN: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -94,7 +92,7 @@ class Processes(ProcessPlatform):
         keep_journals: bool,
         max_object_bytes: int,
     ) -> None:
-        self._platform, self.service = platform, platform.service
+        self._platform, self.service, self.engine = platform, platform.service, platform.llm_engine
         self._max_threads, self._durable, self._closed = max_threads, store.durable, False
         self.retry, self.keep_journals, self.max_object_bytes = retry, keep_journals, max_object_bytes
         self._limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
@@ -110,12 +108,14 @@ class Processes(ProcessPlatform):
         """Called after each request of a model, its name, the seconds, and whether it failed; it must not raise."""
         self.listeners = Listeners()
         """The listeners for every event of the platform and of its processes."""
-        self.contexts = contexts or StoredContexts(store, self.codec)
-        """The stores of objects that outlive processes, by id."""
         self._factory = ProcessFactory(platform, self, self.listeners)
         self._repository = repository = AgentProcessRepository(
             store, self._factory.written, self._factory.restored, seals
         )
+        self.codec = repository.family_records.codec
+        """What reads and writes the values of a process, by its id, or of what else has values of its own."""
+        self.contexts = contexts or StoredContexts(store, self.codec)
+        """The stores of objects that outlive processes, by id."""
         self.checkpoint, self.store_steps = repository.checkpoint, repository.store_steps
         self.unfollowed, self.live = repository.let_go, repository.live
         self.records, self.counts = repository.records, repository.counts
@@ -149,9 +149,6 @@ class Processes(ProcessPlatform):
         if known is None:
             known = self._limiters[loop] = CapacityLimiter(self._max_threads)
         return known
-
-    def engine(self, operation: Operation, groups: ToolGroupResolver, /) -> Engine:
-        return self._platform.llm_engine(operation, lambda: groups)
 
     # What begins.
 
@@ -216,10 +213,6 @@ class Processes(ProcessPlatform):
         return await self.turns.send(process, message_id, message)
 
     # What is known of them.
-
-    def codec(self, owner: str) -> Codec:
-        """What reads and writes the values of a process, by its id, or of what else has values of its own."""
-        return self._repository.family_records.codec(owner)
 
     async def find(self, process_id: str) -> AgentProcess:
         """The process of that id. Raises `UnknownName`, and `Unreadable` if today's classes cannot take it."""

@@ -421,7 +421,7 @@ def place_in(file: Path, path: Sequence[str]) -> str:
 def _known(settings: type[BaseSettings], path: Path) -> dict[str, Any]:
     """The settings of a class in a file. Other tables are left alone: modules of the workspace may declare them."""
     found = read_settings_file(path)
-    taken = [each for each in known_settings() if each != "profile"]  # that says which file is read
+    taken = [each for each in KNOWN_SETTINGS if each != "profile"]  # that says which file is read
     if unknown := [name for name in found if name not in taken and not isinstance(found[name], dict)]:
         places = ((place_in(path, (name,)), name) for name in unknown)
         raise SettingsError(
@@ -430,14 +430,13 @@ def _known(settings: type[BaseSettings], path: Path) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name in settings.model_fields}
 
 
-def known_settings() -> tuple[str, ...]:
-    """The names of all settings but `workspace`, which says where the settings are read from."""
-    return tuple(name for name in Settings.model_fields if name != "workspace")
+KNOWN_SETTINGS = tuple(name for name in Settings.model_fields if name != "workspace")
+"""The names of all settings but `workspace`, which says where the settings are read from."""
 
 
 def offer_settings(name: str, known: Sequence[str] = ()) -> str:
     """The names that could be meant by one that is no setting, in a sentence."""
-    names = sorted(known or known_settings())
+    names = sorted(known or KNOWN_SETTINGS)
     return offer(name, names, most=len(names))
 
 
@@ -448,7 +447,7 @@ def load_settings(workspace: Path, **options: Any) -> Settings:
     """
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     for name in given:
-        if name not in known_settings():
+        if name not in KNOWN_SETTINGS:
             raise SettingsError(f"There is no setting {name!r}. {offer_settings(name)}")
     settings = _read(Settings, given | {"workspace": workspace})
     _warn_of_misspelt(settings.workspace, Settings.model_fields)
@@ -492,11 +491,11 @@ def read_declared(
             tables[name] = getattr(_read(_reader(name, kind), where), name)
         except SettingsError as error:
             failed[kind], problems = str(error), [*problems, *str(error).splitlines()]
-    known = (*declared, *known_settings())
+    known = (*declared, *KNOWN_SETTINGS)
     _warn_of_misspelt(settings.workspace, declared, Settings.model_fields)
     for file in settings_files(settings.workspace, settings.profile):
         for name in read_settings_file(file):
-            if name not in known and (complete or nearest(name, known_settings(), likeness=_NEARLY)):
+            if name not in known and (complete or nearest(name, KNOWN_SETTINGS, likeness=_NEARLY)):
                 problems.append(f"{place_in(file, (name,))}: nothing declares the table {name!r}. {offer(name, known)}")
     return DeclaredSettings(tables, failed, tuple(problems))
 
@@ -588,7 +587,7 @@ def _source(path: tuple[str, ...], sources: Sequence[tuple[Path, Mapping[str, ob
 def listed_settings(settings: Settings, declared: DeclaredSettings) -> Iterator[tuple[str, object, str]]:
     """Each setting by its full name, its value without secrets, and where it is from; empty: it is the default."""
     where = {"workspace": settings.workspace, "profile": settings.profile}
-    of_goalport = {each: getattr(settings, each) for each in known_settings()}
+    of_goalport = {each: getattr(settings, each) for each in KNOWN_SETTINGS}
     own = [(_reader(each, type(table)), {each: table}) for each, table in declared.tables.items()]
     for kind, values in ((Settings, of_goalport), *own):
         sources = _sources(kind, where)
