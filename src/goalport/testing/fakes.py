@@ -71,11 +71,8 @@ class FakeEngine:
         """The requests, the newest last."""
         self._responses = deque(responses)
         self.templates = templates or Templates()
-
-    @property
-    def ai(self) -> Ai:
+        self.ai = Ai(self)
         """An `Ai` with default settings that this engine answers."""
-        return Ai(self)
 
     @property
     def unused_responses(self) -> tuple[object, ...]:
@@ -189,6 +186,8 @@ class FakeOperationContext(ActionContext):
         groups = tuple(tool_groups)
         self.engine = FakeEngine(templates=templates)
         """Holds the prepared responses."""
+        self.llm_invocations = self.engine.llm_invocations
+        """The requests to the `Ai`, the newest last."""
         self.events = _Events()
         """The events that the process has emitted."""
         self.sub_processes: list[SubProcess] = []
@@ -207,11 +206,6 @@ class FakeOperationContext(ActionContext):
             for part, declared in parts_of(Typed.value_of(value)):
                 self.blackboard.declare(DEFAULT_BINDING, part, declared)
         self._ai = Ai(self.engine, Interaction(tool_groups=tuple(group.role for group in groups)))
-
-    @property
-    def llm_invocations(self) -> list[LlmInvocation]:
-        """The requests to the `Ai`, the newest last."""
-        return self.engine.llm_invocations
 
     def expect_response(self, *responses: object) -> None:
         """Answer requests with these, in order; see `FakeEngine.expect_response`.

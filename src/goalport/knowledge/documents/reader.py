@@ -13,14 +13,14 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from importlib.util import find_spec
 from math import ceil
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Final, Self
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import anyio
@@ -232,15 +232,12 @@ _READERS: Final[Mapping[str, Callable[..., NavigableDocument]]] = {
 _LINE_ENDS: Final = "\n\r\v\f\x85\u2028\u2029"
 
 
-class DocumentReader:
+class DocumentReader(AbstractAsyncContextManager["DocumentReader", None]):
     """Reads one document after the other. For what cannot be read it raises UnreadableDocument, which says why."""
 
     def __init__(self, limits: ReadingLimits | None = None) -> None:
         self._limits = limits or ReadingLimits()
         self._conversion = Conversion(self._limits)
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         """Nothing is left open between two documents."""

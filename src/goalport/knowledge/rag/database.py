@@ -52,6 +52,8 @@ null for one that holds others. In `facts`, `model` and `dimensions` say who mad
 MOST_COUNTED: Final = 2_000
 """How far chunks are counted that have a word: it is rare, or it is not."""
 
+SAME_ID: Final = ("Two elements have the same id or URI: {error}.", "Give each its own. Nothing was written.")
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:

@@ -8,13 +8,13 @@ import os
 import stat
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import Final, Literal, Self, TypeGuard
+from typing import Final, Literal, TypeGuard
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 import anyio
@@ -85,7 +85,7 @@ class RefreshPolicies:
         return seconds is not None and datetime.now(UTC) - stored.stored_at >= timedelta(seconds=seconds)
 
 
-class DocumentIngestion:
+class DocumentIngestion(AbstractAsyncContextManager["DocumentIngestion", None]):
     """Takes documents into a store: `async with DocumentIngestion(store) as ingestion: await ingestion.ingest("docs")`.
 
     A document is read again when `refresh` says so, by default always, and stored anew when its content has changed.
@@ -114,9 +114,6 @@ class DocumentIngestion:
         self._include = include
         self._read: dict[str, tuple[_FileState, IngestedDocument]] = {}
         """How each file was when it was read last, and what became of it, by its URI."""
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         """Nothing is left open between two documents."""

@@ -18,6 +18,7 @@ from goalport.knowledge.rag.database import (
     JOINED,
     MOST_COUNTED,
     OPERATORS,
+    SAME_ID,
     TABLES,
     Comparison,
     Condition,
@@ -146,6 +147,7 @@ class PostgresIndex:
         tables = Tables(schema, steps, "Say so: pooler=True.", "let each program have fewer", prepared=self._prepare)
         self._server = DatabaseServer(PostgresAddress(url), tables, seconds, pooler=pooler)
         self._connections = Connections(self._server, connections)
+        self.error, self.close = self._server.error, self._connections.close
         self._lack: tuple[str, str] | None = None
         self._prepared = False
 
@@ -162,9 +164,8 @@ class PostgresIndex:
             try:
                 return await _performed(connection, begin(), writing=True)
             except driver().UniqueViolationError as error:
-                raise self.error(
-                    f"Two elements have the same id or URI: {error}.", "Give each its own. Nothing was written."
-                ) from error
+                problem, fix = SAME_ID
+                raise self.error(problem.format(error=error), fix) from error
 
         for _ in range(2):
             try:
@@ -177,16 +178,10 @@ class PostgresIndex:
     async def trim(self) -> None:
         """Nothing: the server gives space back by itself."""
 
-    async def close(self) -> None:
-        await self._connections.close()
-
     async def lack(self) -> tuple[str, str] | None:
         if not self._prepared:
             await self._connections.run(lambda connection: connection.fetch("select 1"), reading=True)
         return self._lack
-
-    def error(self, problem: str, fix: str, /) -> StoreError:
-        return self._server.error(problem, fix)
 
     def compared(self, wanted: Comparison | Containing, /) -> Condition:
         key, value, found = wanted.key, wanted.value, "chunks.metadata -> ?"

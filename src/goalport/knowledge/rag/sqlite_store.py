@@ -19,6 +19,7 @@ from goalport.knowledge.rag.database import (
     JOINED,
     MOST_COUNTED,
     OPERATORS,
+    SAME_ID,
     TABLES,
     Comparison,
     Condition,
@@ -63,10 +64,7 @@ drop table if exists new_vectors
 _AT_ONCE: Final = 384 * 1_024
 """How many numbers are multiplied at once: with more, BLAS starts threads that wait for each other."""
 _WORDS: Final = {
-    sqlite3.SQLITE_CONSTRAINT: (
-        "Two elements have the same id or URI: {error}.",
-        "Give each its own. Nothing was written.",
-    ),
+    sqlite3.SQLITE_CONSTRAINT: SAME_ID,
     sqlite3.SQLITE_CORRUPT: ("It is damaged: {error}.", "Remove the file, and ingest the documents again."),
 }
 

@@ -249,8 +249,8 @@ def check_skill(root: str | Path, *, files: bool = True) -> tuple[SkillProblem, 
         number, _, rest = message.partition(":")
         line, said = (int(number), rest) if number.isdigit() else (1, message)
         return (SkillProblem(path, line, said.strip()),)
-    problems = [*_head_problems(folder, text), *_body_problems(folder, text, files=files)]
-    return tuple(SkillProblem(path, line, message) for line, message in sorted(problems))
+    problems = sorted(_problems(folder, text, files=files))
+    return tuple(SkillProblem(path, line, message) for line, message in problems)
 
 
 def check_skills(parent: str | Path, *, files: bool = True) -> tuple[SkillProblem, ...]:
@@ -265,7 +265,7 @@ def check_skills(parent: str | Path, *, files: bool = True) -> tuple[SkillProble
     return tuple(problem for each in inner for problem in check_skill(each, files=files))
 
 
-def _head_problems(folder: Path, text: SkillText) -> Iterator[tuple[int, str]]:
+def _problems(folder: Path, text: SkillText, *, files: bool) -> Iterator[tuple[int, str]]:
     for number in text.quoted:
         yield number, "its text has a colon with a space, which YAML takes for another field. Put the text in quotes."
     for key, value in text.fields.items():
@@ -276,6 +276,19 @@ def _head_problems(folder: Path, text: SkillText) -> Iterator[tuple[int, str]]:
     for key in ("name", "description"):
         if key not in text.fields:
             yield 1, f"{key}: required, but missing."
+    lines = text.instructions.split("\n")
+    if not text.instructions.strip():
+        yield text.body_line, "expected instructions after the head, but there are none."
+    if len(lines) > _MOST_LINES:
+        advice = f"Keep it below {_MOST_LINES}, and move details to references/."
+        yield text.body_line, f"it has {len(lines)} lines of instructions, which a model reads all at once. {advice}"
+    inside = skill_folder(folder)
+    for number, line in enumerate(lines if files else (), start=text.body_line):
+        for name in dict.fromkeys((*_FILE.findall(line), *_LINK.findall(line))):
+            try:
+                inside.place(name)
+            except DocumentError:
+                yield number, f"it mentions {one_line(name, 200)!r}, and there is no such file in the skill."
 
 
 def _problem(key: str, value: object, folder: str) -> str:
@@ -298,19 +311,3 @@ def _problem(key: str, value: object, folder: str) -> str:
     if not fits:
         return f"expected {expected}, but came {shown(cast('object', value))}.{fix}"
     return f"it has {len(written)} characters, at most {most} are allowed." if len(written) > most else ""
-
-
-def _body_problems(folder: Path, text: SkillText, *, files: bool) -> Iterator[tuple[int, str]]:
-    lines = text.instructions.split("\n")
-    if not text.instructions.strip():
-        yield text.body_line, "expected instructions after the head, but there are none."
-    if len(lines) > _MOST_LINES:
-        advice = f"Keep it below {_MOST_LINES}, and move details to references/."
-        yield text.body_line, f"it has {len(lines)} lines of instructions, which a model reads all at once. {advice}"
-    inside = skill_folder(folder)
-    for number, line in enumerate(lines if files else (), start=text.body_line):
-        for name in dict.fromkeys((*_FILE.findall(line), *_LINK.findall(line))):
-            try:
-                inside.place(name)
-            except DocumentError:
-                yield number, f"it mentions {one_line(name, 200)!r}, and there is no such file in the skill."

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from itertools import accumulate, islice
 from mimetypes import guess_type
@@ -297,7 +298,8 @@ class _Activation:
             made = Tool.of(function, name=tool, description=description, parameters=parameters)
             yield replace(made, read_only=True, destructive=False, idempotent=True, open_world=False)
         for each in self.locked:
-            yield replace(each.with_layer(self._unlocked), withheld=lambda tool=each.name: tool not in self._allowed)
+            unlocked = partial(self._unlocked, each.name)
+            yield replace(each.with_layer(unlocked), withheld=lambda tool=each.name: tool not in self._allowed)
 
     async def _activate(self, given: Mapping[str, Any]) -> str:
         return await to_thread.run_sync(self._instructions, _named(await self.load(), given["name"]))
@@ -351,8 +353,9 @@ class _Activation:
             return "No skill has these words in its name or description. Try other words."
         return "\n".join(f"- {each.name}: {each.description}" for each in found)
 
-    async def _unlocked(self, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
-        if tool.name in self._allowed:
+    async def _unlocked(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
+        """`name` is that of the tool without the prefix of the reference."""
+        if name in self._allowed:
             return await tool.call(arguments)
         return ToolResult.of_error(
             f"{tool.name!r} can be called only after a skill was activated that allows it. Activate the skill for your "
@@ -496,8 +499,17 @@ class Skills:
         The others are withheld, with a warning that says how to trust them.
         """
         folders = [Path(project) / each for each in PROJECT_FOLDERS]
-        found = [skill for each in folders if each.is_dir() for skill in skills_in(each)]
-        return self._plus(_trusted(found, trust or SkillTrust()))
+        trust, trusted = trust or SkillTrust(), list[Skill]()
+        until = "The skill %r is withheld until somebody trusts it as it is now: goalport skills trust %s"
+        for each in [skill for folder in folders if folder.is_dir() for skill in skills_in(folder)]:
+            try:
+                if found := trust.trusted(each.folder):
+                    trusted.append(replace(each, fingerprint=found))
+                else:
+                    _log.warning(until, each.name, shlex.quote(str(each.folder)))
+            except DocumentError as error:
+                _log.warning("The skill %r is withheld: %s", each.name, error)
+        return self._plus(trusted)
 
     def with_github_url(self, url: str, *, expected: str = "") -> Self:
         """A copy with the skills of a repository: `https://github.com/OWNER/REPOSITORY/tree/BRANCH/FOLDER`.
@@ -638,18 +650,6 @@ def skills_in(parent: Path) -> Iterator[Skill]:
             _log.warning("A skill is left out: %s", error)
     if len(folders) > _MOST_FOLDERS:
         _log.warning("%s has %s skills; those after the first %s are left out.", parent, len(folders), _MOST_FOLDERS)
-
-
-def _trusted(skills: Iterable[Skill], trust: SkillTrust) -> Iterator[Skill]:
-    until = "The skill %r is withheld until somebody trusts it as it is now: goalport skills trust %s"
-    for each in skills:
-        try:
-            if found := trust.trusted(each.folder):
-                yield replace(each, fingerprint=found)
-            else:
-                _log.warning(until, each.name, shlex.quote(str(each.folder)))
-        except DocumentError as error:
-            _log.warning("The skill %r is withheld: %s", each.name, error)
 
 
 def _firsts(before: Sequence[Skill], added: Iterable[Skill], *, warn: bool = True) -> tuple[Skill, ...]:
