@@ -117,7 +117,7 @@ def _write(root: "LexborNode | None", outline: Outline) -> None:
         each = waiting.pop()
         if callable(each):
             each()
-        elif not _written(each, tag := each.tag or "", outline):
+        elif not _write_leaf(each, tag := each.tag or "", outline):
             if tag in {"ul", "ol"}:
                 outline.list_begins(numbered=tag == "ol")
                 waiting.append(outline.list_ends)
@@ -130,7 +130,7 @@ def _write(root: "LexborNode | None", outline: Outline) -> None:
             waiting.extend(reversed(list(each.iter(include_text=True))))
 
 
-def _written(node: "LexborNode", tag: str, outline: Outline) -> bool:
+def _write_leaf(node: "LexborNode", tag: str, outline: Outline) -> bool:
     """Writes what has no parts to be written one by one; whether the element is such."""
     if tag == "-text":
         outline.words(node.text_content or "")

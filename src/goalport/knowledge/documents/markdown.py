@@ -228,9 +228,9 @@ def read_markdown(
     )
 
 
-def _title(written: str) -> str:
+def _title(markup: str) -> str:
     """The words of a heading without markup. Of a long one no more is read than may be shown."""
-    tokens = _TITLES.parse(written[: 4 * _LONGEST_TITLE])
+    tokens = _TITLES.parse(markup[: 4 * _LONGEST_TITLE])
     parts = [part for token in tokens for part in token.children or ()]
     words = "".join(
         " " if part.type.endswith("break") else part.content for part in parts if part.type != "html_inline"

@@ -90,7 +90,8 @@ class Conversion:
     async def _answer(self, folder: Path, media_type: str, uri: str) -> Converted:
         limits, status = self._limits, None
         seconds, longest = limits.conversion_seconds, limits.max_characters
-        told = {"seconds": ceil(seconds), "memory": limits.conversion_memory, "text": longest, "media_type": media_type}
+        memory = limits.conversion_memory
+        given = {"seconds": ceil(seconds), "memory": memory, "text": longest, "media_type": media_type}
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
 
         def read() -> Converted:
@@ -100,7 +101,7 @@ class Conversion:
         try:
             with anyio.fail_after(seconds):
                 child = await anyio.run_process(
-                    [*(self._program or _PROGRAM), json.dumps(told)],
+                    [*(self._program or _PROGRAM), json.dumps(given)],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

@@ -14,7 +14,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _RETRY: Final = 60.0
 """Seconds after which what could not be read is tried again."""
-_WRITTEN: Final = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,6})?)\s*(?P<unit>[smhd]?)")
+_TIME: Final = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,6})?)\s*(?P<unit>[smhd]?)")
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
@@ -41,14 +41,14 @@ class RefreshPolicy:
         return cls(seconds)
 
     @classmethod
-    def of(cls, written: str | float) -> Self:
+    def of(cls, value: str | float) -> Self:
         """The policy that `never`, `always`, `10m`, `2h` or a number of seconds say. Raises `ValueError` otherwise."""
-        text = str(written).strip().lower()
+        text = str(value).strip().lower()
         if text in {"never", "always"}:
             return cls.never() if text == "never" else cls.always()
-        found = _WRITTEN.fullmatch(text)
+        found = _TIME.fullmatch(text)
         if found is None:
-            raise ValueError(f"should be never, always, or a time such as 30s, 10m, 2h or 1d; came {written!r}")
+            raise ValueError(f"should be never, always, or a time such as 30s, 10m, 2h or 1d; came {value!r}")
         return cls.after(float(found["number"]) * _SECONDS[found["unit"]])
 
 

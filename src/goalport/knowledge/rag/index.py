@@ -42,7 +42,7 @@ from goalport.knowledge.rag.database import (
     selected,
     storable,
 )
-from goalport.knowledge.rag.query import Group, Term, indexed, parse, telling
+from goalport.knowledge.rag.query import Group, Term, indexed, parse, significant_terms
 from goalport.knowledge.rag.search import (
     PUBLIC,
     AllOf,
@@ -239,7 +239,7 @@ class DocumentIndex:
         tree = parse(query)
         ((every,),) = yield "select coalesce(sum(chunks), 0) from documents", ()
         counts: dict[Term, int] = {}
-        for term in telling(tree):
+        for term in significant_terms(tree):
             ((counts[term],),) = yield self.database.counted(term)
         # As in BM25, rare words tell much, and common ones little.
         rarities = {
@@ -453,19 +453,19 @@ def _sections_of(document: int, findable: _Findable) -> Operation[dict[str, Sect
         kept = {parent for parent, _ in set(map(tuple, every)) & set(map(tuple, left))}
     columns = "element, metadata, title, parent, path, body, start"
     rows = yield selected(columns, "sections", Condition("document = ?", (document,)), "order by number desc")
-    held: dict[str, list[Section]] = {}
+    children: dict[str, list[Section]] = {}
     made: dict[str, Section] = {}
     for element, metadata, title, parent, path, body, start in rows:
-        if kept is not None and (element not in held if body is None else element not in kept):
+        if kept is not None and (element not in children if body is None else element not in kept):
             continue
         known: dict[str, Any] = {"id": element, "metadata": json.loads(metadata), "title": title, "parent_id": parent}
         known["path"] = tuple(json.loads(path))
         made[element] = (
-            ContainerSection(**known, children=tuple(reversed(held.pop(element, []))))
+            ContainerSection(**known, children=tuple(reversed(children.pop(element, []))))
             if body is None
             else LeafSection(**known, text=body, start=start)
         )
-        held.setdefault(parent, []).append(made[element])
+        children.setdefault(parent, []).append(made[element])
     return dict(reversed(made.items()))
 
 

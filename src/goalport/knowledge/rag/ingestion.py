@@ -130,7 +130,7 @@ class DocumentIngestion(AbstractAsyncContextManager["DocumentIngestion", None]):
         """
         done: list[IngestedDocument] = []
         for place in places:
-            async with aclosing(self._place(place)) as documents:
+            async with aclosing(self._ingest_place(place)) as documents:
                 async for each in documents:
                     done.append(each)
                     if listener is not None:
@@ -147,19 +147,19 @@ class DocumentIngestion(AbstractAsyncContextManager["DocumentIngestion", None]):
         stored = await self._store.document(document.uri)
         return None if document.outcome == "unchanged" or stored is None else stored.root.id
 
-    async def _place(self, place: str | Path) -> AsyncGenerator[IngestedDocument]:
+    async def _ingest_place(self, place: str | Path) -> AsyncGenerator[IngestedDocument]:
         if is_page(place):
-            yield await self._taken_in(place, await self._store.document(place))
+            yield await self._ingest_one(place, await self._store.document(place))
             return
         path = absolute(place)
         if not await to_thread.run_sync(os.path.isdir, path):
-            yield await self._taken_in(path.as_uri(), await self._store.document(path.as_uri()), path)
+            yield await self._ingest_one(path.as_uri(), await self._store.document(path.as_uri()), path)
             return
         prefix = f"{path.as_uri().rstrip('/')}/"
         known = await stored_within(self._store, prefix)
         files, unlisted = await to_thread.run_sync(_files, path, self._include)
         for file in files:
-            yield await self._taken_in(file.as_uri(), known.pop(file.as_uri(), None), file)
+            yield await self._ingest_one(file.as_uri(), known.pop(file.as_uri(), None), file)
         for folder, reason in unlisted:
             yield IngestedDocument(uri=folder.as_uri(), outcome="failed", reason=reason)
         for uri in known:
@@ -168,7 +168,7 @@ class DocumentIngestion(AbstractAsyncContextManager["DocumentIngestion", None]):
                 await self._store.remove(uri)
                 yield IngestedDocument(uri=uri, outcome="removed")
 
-    async def _taken_in(self, uri: str, stored: StoredDocument | None, path: Path | None = None) -> IngestedDocument:
+    async def _ingest_one(self, uri: str, stored: StoredDocument | None, path: Path | None = None) -> IngestedDocument:
         """A document that is stored if need be: a file, or a page without a path."""
         unchanged = IngestedDocument(uri=uri, outcome="unchanged")
         if stored is not None and not self._refresh.due(stored):
@@ -178,12 +178,12 @@ class DocumentIngestion(AbstractAsyncContextManager["DocumentIngestion", None]):
             if path is None:
                 found = await self._fetcher.fetch(uri)
                 media_type = f"{found.media_type}; charset={found.charset}" if found.charset else found.media_type
-                return await self._stored(found.content, uri, media_type, stored)
+                return await self._update(found.content, uri, media_type, stored)
             state = await to_thread.run_sync(_state, path)
             before, became = self._read.get(uri, (None, unchanged))
             if state == before and (stored is not None or became.outcome == "failed"):
                 return became if became.outcome == "failed" else unchanged
-            document = await self._stored(await to_thread.run_sync(self._reader.content, path), uri, None, stored)
+            document = await self._update(await to_thread.run_sync(self._reader.content, path), uri, None, stored)
         except DocumentError as error:
             # A file is named by its path, whatever is wrong with it; what reads its content knows the URI alone.
             unread = error if path is not None and isinstance(error, UnreadableDocument) else None
@@ -193,7 +193,7 @@ class DocumentIngestion(AbstractAsyncContextManager["DocumentIngestion", None]):
             self._read[uri] = (state, document)
         return document
 
-    async def _stored(
+    async def _update(
         self, data: bytes, uri: str, media_type: str | None, stored: StoredDocument | None
     ) -> IngestedDocument:
         made_by = f"{_VERSION} {self._chunker.config} {media_type}\0"

@@ -79,14 +79,14 @@ def _folded(text: str) -> list[str]:
     return words_of(indexed(lower))
 
 
-def _written(term: Term) -> str:
+def _expression(term: Term) -> str:
     """A term as `to_tsquery` reads it: only letters and digits get within the quotation marks."""
     texts = (_folded(each) for each in (" ".join(term.words), *term.spellings))
     written = " | ".join(" <-> ".join(f"'{word}'" for word in words) or "'='" for words in texts)
     return f"({written}:*)" if term.prefix else f"({written})"
 
 
-_SYNTAX: Final = Syntax(every=" & ", either=" | ", but_not=" & !", term=_written)
+_SYNTAX: Final = Syntax(every=" & ", either=" | ", but_not=" & !", term=_expression)
 _QUERY: Final = "(select to_tsquery('words', ?))"
 
 
@@ -211,20 +211,21 @@ class PostgresIndex:
 
     def counted(self, term: Term, /) -> Statement:
         within = f"select 1 from chunk_words where words @@ {_QUERY} limit {MOST_COUNTED}"  # noqa: S608 - ours
-        return f"select count(*) from ({within}) as found", (_written(term),)  # noqa: S608 - ours
+        return f"select count(*) from ({within}) as found", (_expression(term),)  # noqa: S608 - ours
 
     def weighed(
         self, rarities: Mapping[Term, float], within: Group | None, conditions: Sequence[Condition], most: int, /
     ) -> Statement:
         tables, every = "chunk_words", within or Group(optional=(*rarities,))
-        kept = all_of([Condition(f"chunk_words.words @@ {_QUERY}", (every.written(_SYNTAX),)), *conditions])
+        kept = all_of([Condition(f"chunk_words.words @@ {_QUERY}", (every.expression(_SYNTAX),)), *conditions])
         if conditions:
             tables += " join chunks on chunks.id = chunk_words.chunk join documents on documents.id = chunks.document"
         simple = [not each.words[1:] and not each.spellings for each in rarities]
         weight = " + ".join(f"?::float8 * {_OFTEN if each else _WHOLE}" for each in simple)
         ending = f"order by weight desc, chunk limit {int(most)}"
         statement, values = selected(f"chunk_words.chunk, {weight} as weight", tables, kept, ending)
-        return statement, (*(value for term, rarity in rarities.items() for value in (rarity, _written(term))), *values)
+        weights = (value for term, rarity in rarities.items() for value in (rarity, _expression(term)))
+        return statement, (*weights, *values)
 
     def nearest(
         self, vector: "NDArray[np.float32]", conditions: Sequence[Condition], most: int, /

@@ -1,6 +1,6 @@
 """The query language: words, +required, -prohibited, "phrases", prefix*, AND, OR, NOT and parentheses, as in Lucene.
 
-`parse` makes a tree of whatever a person or a model wrote, and `Group.written` an expression of a database of that. It
+`parse` makes a tree of whatever a person or a model wrote, and `Group.expression` what a database searches for. It
 never fails: what cannot be an operator is a word, and only letters and digits get into an expression.
 """
 
@@ -53,7 +53,7 @@ _SAME: Final = str.maketrans({"ß": "ss", "ẞ": "SS", "ς": "\u03c3"})
 _QUOTES: Final = str.maketrans("“”„«»", '"""""')
 
 
-def normal(text: str) -> str:
+def normalized(text: str) -> str:
     """The text in the one form in which texts and queries are compared, however its characters are composed."""
     return text if text.isascii() else _MARKS.sub("", unicodedata.normalize("NFKC", text).translate(_SAME))
 
@@ -62,7 +62,7 @@ def indexed(text: str) -> str:
     """A text as it is put into the indexes: with spaces around ideographs, and with a word for each emoji."""
     if text.isascii():
         return text
-    return _EMOJIS.sub(lambda emoji: f" u{ord(emoji[0]):x} ", _IDEOGRAPHS.sub(r" \g<0> ", normal(text)))
+    return _EMOJIS.sub(lambda emoji: f" u{ord(emoji[0]):x} ", _IDEOGRAPHS.sub(r" \g<0> ", normalized(text)))
 
 
 def words_of(text: str) -> list[str]:
@@ -110,11 +110,11 @@ class Group:
         for each in self.required if needed else (*self.required, *self.optional):
             yield from each.terms(needed=needed) if isinstance(each, Group) else [each]
 
-    def written(self, syntax: Syntax) -> str:
+    def expression(self, syntax: Syntax) -> str:
         """What a result has to have, as an expression; there is something required or optional."""
 
         def of(node: Node) -> str:
-            return syntax.term(node) if isinstance(node, Term) else f"({node.written(syntax)})"
+            return syntax.term(node) if isinstance(node, Term) else f"({node.expression(syntax)})"
 
         wanted = (
             syntax.every.join(map(of, self.required)) if self.required else syntax.either.join(map(of, self.optional))
@@ -126,7 +126,7 @@ class Group:
 Node: TypeAlias = Term | Group
 
 
-def telling(tree: Group) -> list[Term]:
+def significant_terms(tree: Group) -> list[Term]:
     """What is looked for: without words that say nothing, unless they are required or there are no others."""
     every, needed = list(dict.fromkeys(tree.terms())), set(tree.terms(needed=True))
     common = {each for each in every if not each.words[1:] and not each.prefix and each.words[0].lower() in STOP_WORDS}
@@ -135,7 +135,7 @@ def telling(tree: Group) -> list[Term]:
 
 def parse(query: str) -> Group:
     """The tree of a query. Raises nothing."""
-    text = re.sub(r"(?<=\w)['’]s\b", "", normal(query[:_LONGEST]).translate(_QUOTES))
+    text = re.sub(r"(?<=\w)['’]s\b", "", normalized(query[:_LONGEST]).translate(_QUOTES))
     return _group(list(_TOKEN.finditer(text)), [_MOST_TERMS], 1)
 
 

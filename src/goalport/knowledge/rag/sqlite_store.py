@@ -69,13 +69,13 @@ _WORDS: Final = {
 }
 
 
-def _written(term: Term) -> str:
+def _expression(term: Term) -> str:
     """A term as FTS5 reads it: only letters, digits and spaces get within the quotation marks."""
-    written = '" OR "'.join(indexed(each) for each in (" ".join(term.words), *term.spellings))
-    return f'("{written}"{" *" if term.prefix else ""})'
+    words = '" OR "'.join(indexed(each) for each in (" ".join(term.words), *term.spellings))
+    return f'("{words}"{" *" if term.prefix else ""})'
 
 
-_SYNTAX: Final = Syntax(every=" AND ", either=" OR ", but_not=" NOT ", term=_written)
+_SYNTAX: Final = Syntax(every=" AND ", either=" OR ", but_not=" NOT ", term=_expression)
 
 
 class SqliteDocumentStore(DocumentIndex):
@@ -149,18 +149,18 @@ class SqliteIndex:
 
     def counted(self, term: Term, /) -> Statement:
         within = f"select 1 from chunk_stems where chunk_stems match ? limit {MOST_COUNTED}"  # noqa: S608 - ours
-        return f"select count(*) from ({within})", (_written(term),)  # noqa: S608 - ours
+        return f"select count(*) from ({within})", (_expression(term),)  # noqa: S608 - ours
 
     def weighed(
         self, rarities: Mapping[Term, float], within: Group | None, conditions: Sequence[Condition], most: int, /
     ) -> Statement:
         tables, kept = (
             "chunk_stems",
-            [Condition("chunk_stems match ?", (Group(optional=(*rarities,)).written(_SYNTAX),))],
+            [Condition("chunk_stems match ?", (Group(optional=(*rarities,)).expression(_SYNTAX),))],
         )
         if within is not None:  # the plus keeps SQLite from starting there, where it could not weigh rows any more
             sql = "+chunk_stems.rowid in (select rowid from chunk_stems where chunk_stems match ?)"
-            kept.append(Condition(sql, (within.written(_SYNTAX),)))
+            kept.append(Condition(sql, (within.expression(_SYNTAX),)))
         if conditions:
             tables += " cross join chunks on chunks.id = chunk_stems.rowid"
             tables += " cross join documents on documents.id = chunks.document"

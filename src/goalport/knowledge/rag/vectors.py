@@ -119,7 +119,7 @@ class ChunkVectors:
     ) -> None:
         self._database, self._service, self._on_other_model = database, service, on_other_model
         self._warned = False
-        self._away_until = 0.0
+        self._paused_until = 0.0
 
     @property
     def in_use(self) -> bool:
@@ -148,7 +148,7 @@ class ChunkVectors:
         }
         missing = [each for each in dict.fromkeys(texts) if each not in known]
         if missing:
-            made = await self._made(service, missing)
+            made = await self._vectors_if_ready(service, missing)
             if made is None:
                 return None
             known |= zip(missing, made, strict=True)
@@ -165,7 +165,7 @@ class ChunkVectors:
         (vector,) = await embedded(service, [text])
         dimensions = (await self._database.read(_facts)).get("dimensions")
         if dimensions is not None and int(dimensions) != len(vector):
-            raise self._other(f"vectors of {dimensions} numbers", f"gives {len(vector)}")
+            raise self._other_model(f"vectors of {dimensions} numbers", f"gives {len(vector)}")
         with suppress(StoreError):  # who may only read an index searches it as it is
             await self.catch_up()
         return vector
@@ -182,7 +182,7 @@ class ChunkVectors:
         for dimensions in {len(each) for each in vectors}:
             made_by = (self._service.name, str(dimensions))
             if (facts.setdefault("model", made_by[0]), facts.setdefault("dimensions", made_by[1])) != made_by:
-                raise self._other(f"vectors of {facts['dimensions']} numbers", f"gives {dimensions}")
+                raise self._other_model(f"vectors of {facts['dimensions']} numbers", f"gives {dimensions}")
         yield _REMEMBERED, [(name, facts[name]) for name in ("model", "dimensions")]
         yield _ADDED.format(place=self._database.vector_place), list(zip(vectors, chunks, strict=True))
 
@@ -192,7 +192,7 @@ class ChunkVectors:
         if service is None or "without_vectors" not in await self._database.read(_facts):
             return 0
         rows = await self._database.write(_missing)
-        vectors = await self._made(service, [text for _, text in rows]) if rows else None
+        vectors = await self._vectors_if_ready(service, [text for _, text in rows]) if rows else None
         if vectors is None:
             return 0
         await self._database.write(lambda: self.add([chunk for chunk, _ in rows], vectors))
@@ -242,14 +242,14 @@ class ChunkVectors:
 
         return await self._database.read(read)
 
-    async def _made(self, service: EmbeddingService, texts: Sequence[str]) -> "NDArray[np.float32] | None":
+    async def _vectors_if_ready(self, service: EmbeddingService, texts: Sequence[str]) -> "NDArray[np.float32] | None":
         """The vectors of texts; None: the service gives none now, and is left alone for a while."""
-        if time.monotonic() < self._away_until:
+        if time.monotonic() < self._paused_until:
             return None
         try:
             return await embedded(service, texts)
         except (ModelUnavailable, ModelRefused) as error:
-            self._away_until = time.monotonic() + _PAUSE
+            self._paused_until = time.monotonic() + _PAUSE
             _log.warning("Documents are without vectors, and found by words alone until they have them. %s", error)
             return None
 
@@ -265,7 +265,7 @@ class ChunkVectors:
             if model is None or (model == self._service.name and self._service.dimensions in {None, dimensions}):
                 self._warned = False
                 return self._service
-            error = self._other(f"vectors of {model!r} ({dimensions} numbers)", "is the embedding service now")
+            error = self._other_model(f"vectors of {model!r} ({dimensions} numbers)", "is the embedding service now")
             if self._on_other_model == "refuse":
                 raise error
         if not self._warned:
@@ -273,7 +273,7 @@ class ChunkVectors:
             self._warned = True
         return None
 
-    def _other(self, found: str, given: str) -> StoreError:
+    def _other_model(self, found: str, given: str) -> StoreError:
         name = self._service.name if self._service else ""
         return self._database.error(
             f"It has {found}, and {name!r} {given}: they cannot be compared.",

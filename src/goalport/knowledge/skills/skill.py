@@ -141,12 +141,12 @@ def _check_file(root: Path) -> None:
         raise DocumentError(f"{file}: it is a link that leads out of the skill.")
 
 
-def _head(written: str, place: str) -> tuple[YamlText, list[int]]:
+def _head(text: str, place: str) -> tuple[YamlText, list[int]]:
     """Read the head; where that fails, once more with texts in quotes whose colon YAML takes for another field."""
     try:
-        return read_yaml(written, place, first_line=2), []
+        return read_yaml(text, place, first_line=2), []
     except DocumentError as error:
-        lines, changed = written.split("\n"), list[int]()
+        lines, changed = text.split("\n"), list[int]()
         for index, line in enumerate(lines):
             found = _UNQUOTED.fullmatch(line)
             if found is not None and (": " in found["text"] or found["text"].endswith(":")):

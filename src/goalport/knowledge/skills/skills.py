@@ -556,7 +556,7 @@ class Skills:
             before, is_new = self._known(), source.value is None
             await source.refresh(patient=patient)
             if is_new and source.value is not None:
-                _firsts(before, source.value)  # warns of those that are left out
+                _unique(before, source.value)  # warns of those that are left out
 
     async def all(self) -> tuple[Skill, ...]:
         """The skills, after those of GitHub were fetched."""
@@ -632,10 +632,10 @@ class Skills:
 
     def _known(self) -> tuple[Skill, ...]:
         fetched = [skill for source in self.sources for skill in source.value or ()]
-        return _firsts(self.skills, fetched, warn=False)
+        return _unique(self.skills, fetched, warn=False)
 
     def _plus(self, skills: Iterable[Skill]) -> Self:
-        return replace(self, skills=_firsts(self.skills, skills))
+        return replace(self, skills=_unique(self.skills, skills))
 
 
 def skills_in(parent: Path) -> Iterator[Skill]:
@@ -652,7 +652,7 @@ def skills_in(parent: Path) -> Iterator[Skill]:
         _log.warning("%s has %s skills; those after the first %s are left out.", parent, len(folders), _MOST_FOLDERS)
 
 
-def _firsts(before: Sequence[Skill], added: Iterable[Skill], *, warn: bool = True) -> tuple[Skill, ...]:
+def _unique(before: Sequence[Skill], added: Iterable[Skill], *, warn: bool = True) -> tuple[Skill, ...]:
     """The first skill of each name; `warn` of those that are left out."""
     found: dict[str, Skill] = {}
     for each in (*before, *added):
