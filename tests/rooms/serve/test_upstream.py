@@ -19,7 +19,7 @@ from goalport.base.caller import ANONYMOUS
 from goalport.runtime.process import DirectCalls, Listeners
 from goalport.server.doors.mcp.server import make_server
 from goalport.server.publish.exported_tools import FunctionTool
-from goalport.server.publish.output import Wire
+from goalport.server.publish.output import WrittenResult
 from goalport.server.publish.publication import Publication
 from goalport.server.site import create_app, startup_report
 from tests.rooms.serve.askers import Answering, Visiting
@@ -335,7 +335,7 @@ async def test_a_pinned_tool_that_is_another_now_is_not_called_though_it_is_publ
         assert "their_echo" not in server.state.publication.tools
 
 
-async def called(publication: Publication, name: str) -> Wire:
+async def called(publication: Publication, name: str) -> WrittenResult:
     tool = publication.tools[name]
     assert isinstance(tool, FunctionTool)
     return await tool.call({}, DirectCalls(ANONYMOUS, Listeners()), tells_errors=False)

@@ -357,7 +357,7 @@ async def call_asking(
         call = state.asking_calls.pop(params.request_state, None)
         if not isinstance(call, _AskingCall):
             raise BadInput("The call that asked this has ended, or was made by another server: call the tool again.")
-        call.go_on(sdk)
+        call.context, call.report = sdk, current_hooks().progress
         for question in call.open_questions:
             call.take(question, (params.input_responses or {}).get(question.id))
     kept = False
@@ -377,15 +377,14 @@ async def call_asking(
 
 
 class _AskingCall:
-    """One call of a tool, and its questions."""
+    """One call of a tool, and its questions. It asks in the latest request of the client, and tells it of progress."""
 
     def __init__(self, context: Context, tool: FunctionTool, arguments: Mapping[str, object]) -> None:
-        self._server = tool.exported.server
+        self.context, self.report = context, current_hooks().progress
+        self._server, site = tool.exported.server, context.lifespan_context.site
         self._questions: list[Question] = []
         self._asked: Counter[str] = Counter()
         self._problems: dict[str, str] = {}
-        self.go_on(context)
-        site = context.lifespan_context.site
 
         async def run() -> ToolResult:
             hooks = current_hooks()
@@ -394,16 +393,11 @@ class _AskingCall:
 
         self.running = OpenCall(run, self.ask, self.withdraw, self.progress)
 
-    def go_on(self, context: Context) -> None:
-        """Ask, and tell of progress, in this request of the client."""
-        self._context = context
-        self._progress = current_hooks().progress
-
     def kept(self, state: McpState) -> types.InputRequiredResult:
         """The questions as the end of the client's call, while the call of the tool goes on."""
         key = secrets.token_hex(16)
         state.asking_calls[key] = self
-        self._progress = None  # until the client goes on
+        self.report = None  # until the client goes on
 
         def expire() -> None:
             if state.asking_calls.pop(key, None) is not None:
@@ -419,13 +413,13 @@ class _AskingCall:
 
     def shown(self, question: Question) -> AskedQuestion:
         """A question as the client is asked it. Raises `ToolError` if it cannot be asked that."""
-        asked = asked_question(self._context, question, self._problems.get(question.id, ""), opened=False)
+        asked = asked_question(self.context, question, self._problems.get(question.id, ""), opened=False)
         if asked is None:
             raise ToolError("there is nobody to ask")
         return asked
 
     def ask(self, message: str, asked: Asked, _: str, /) -> Question:
-        if len(self._context.lifespan_context.asking_calls) >= _MOST_KEPT:
+        if len(self.context.lifespan_context.asking_calls) >= _MOST_KEPT:
             raise ToolError("too many people are being asked already")
         wait = wait_for_server(self._server, message, asked)
         question = Question(f"q-{secrets.token_hex(6)}", "", self._server, wait, in_action=True)
@@ -455,5 +449,5 @@ class _AskingCall:
             question.settle("withdrawn")
 
     async def progress(self, done: float, of: float | None, message: str | None, /) -> None:
-        if self._progress is not None:
-            await self._progress(done, of, message)
+        if self.report is not None:
+            await self.report(done, of, message)
