@@ -279,23 +279,8 @@ class _NoPlatform(ProcessPlatform):
     def start_child(self, *asked: object) -> AgentProcess:
         raise AssertionError(f"Expected no process to be started here, but one was: {asked!r}.")
 
-    def resume(self, process: AgentProcess, /, *objects: object) -> None:
-        """Nothing goes on."""
-
-    def ended_idle(self, process: AgentProcess, /) -> None:
-        """Nothing is stored."""
-
-    def unfollowed(self, process: AgentProcess, /) -> None:
-        """Nothing is kept."""
-
     async def step(self, process: AgentProcess, /) -> None:
         raise AssertionError(f"Expected no step to be taken here, but one was: {process.id}.")
-
-    async def checkpoint(self, process: AgentProcess, /) -> None:
-        """Nothing is stored."""
-
-    async def store_steps(self, process: AgentProcess, /) -> None:
-        """Nothing is stored."""
 
     async def send_message(
         self, process: AgentProcess, message_id: str, message: AssistantMessage, /

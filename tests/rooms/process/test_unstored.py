@@ -9,7 +9,7 @@ from goalport import AgentPlatform, UserInput
 from goalport.base.errors import StoreError, Unstorable
 from goalport.base.events import Event, ProcessNotStored
 from goalport.base.observe.log import LogListener, as_json
-from goalport.runtime.process.recording import tell_not_stored
+from goalport.runtime.process.recording import report_not_stored
 from tests.rooms.process.test_persistence import Writer
 
 
@@ -24,9 +24,9 @@ async def test_a_reason_is_told_once_until_the_process_was_stored(caplog: pytest
     process = AgentPlatform([Writer()], listeners=[heard]).create_agent_process("Writer", UserInput("tale"))
     code, full = Unstorable("function", "code is not stored."), StoreError("here", "the disk is full.", "Make room.")
     for error in (code, code, full, full):
-        tell_not_stored(process, error)
+        report_not_stored(process, error)
     process.not_stored = ""
-    tell_not_stored(process, full)
+    report_not_stored(process, full)
     assert [each.reason for each in heard] == [str(code), str(full), str(full)]
     assert {each.process_id for each in heard} == {process.id}
     assert caplog.text.count("is kept in memory only") == 3
@@ -37,7 +37,7 @@ async def test_of_a_bug_the_log_has_the_traceback_and_listeners_hear_its_class_o
 ) -> None:
     heard = Heard()
     process = AgentPlatform([Writer()], listeners=[heard]).create_agent_process("Writer", UserInput("tale"))
-    tell_not_stored(process, RuntimeError("a bug"))
+    report_not_stored(process, RuntimeError("a bug"))
     assert [each.reason for each in heard] == ["Unexpected RuntimeError; the log has the traceback."]
     assert "RuntimeError: a bug" in caplog.text
 

@@ -225,17 +225,12 @@ class Journal(Generic[P]):
     def __init__(self, key: str) -> None:
         self.key = key
         """`process:seq`, the prefix of each name: the same whenever the action begins again."""
-        self.begun = False
         self.running = False
         """Whether the action runs, or did when the program ended."""
-        self.again = False
-        """Whether the action has begun before."""
         self.attempts = 1
         """How often it was tried since it last began in this program."""
-        self.unnamed_replies: list[UnnamedReply] = []
-        """The replies of models to the first run, in the order of the requests."""
         self.replies: dict[str, ModelReply] = {}
-        """The replies of models to earlier runs, by name."""
+        """The replies of models by name."""
         self.results: dict[str, ToolResult] = {}
         """The results of tools by name, errors included: a model that read one has continued accordingly."""
         self.questions: dict[str, Question] = {}
@@ -260,24 +255,10 @@ class Journal(Generic[P]):
         """Note that an attempt begins."""
         self.parked, self.running = False, True
         self.waits_for.clear()
-        self.again, self.begun = self.begun, True
-        if self.unnamed_replies:
-            self.name_replies()
-
-    def name_replies(self) -> None:
-        """Find the names of the replies to the first run."""
-        names = Names(self.key)
-        for each in self.unnamed_replies:
-            with at_place(each.place):
-                name = names.next("model", fingerprint_of_model_call(each.model, each.call))
-            if each.reply is not None:
-                self.replies[name] = each.reply
-        self.unnamed_replies.clear()
 
     @property
     def steps(self) -> Iterator[tuple[str, str, object]]:
         """What the action has done, as the kind, the name and the value of each step; calls under way are left out."""
-        self.name_replies()
         if self.running:
             yield "begun", self.key, int(self.key.rpartition(":")[2])
         yield from (("reply", *each) for each in self.replies.items())
@@ -297,7 +278,7 @@ class Journal(Generic[P]):
         self.attempts += 1
         approvals = [self.questions.pop(name) for name in self.approvals]
         self.end_calls()
-        for each in (self.approvals, self.unnamed_replies, self.replies, self.results, self.finished):
+        for each in (self.approvals, self.replies, self.results, self.finished):
             each.clear()
         return approvals
 
@@ -306,19 +287,6 @@ class Journal(Generic[P]):
         for name in names or tuple(self.calls):
             if (call := self.calls.pop(name, None)) is not None:
                 call.cancel()
-
-
-@dataclass(slots=True)
-class UnnamedReply:
-    """A reply of a model without a name yet: names take time to compute, and most actions never begin again."""
-
-    place: str
-    model: str
-    call: ModelCall
-    reply: ModelReply | None = None
-
-    async def keep(self, reply: ModelReply, /) -> None:
-        self.reply = reply
 
 
 class Names:

@@ -218,8 +218,7 @@ class AgentProcess:
             self.parent.children.append(self)
         self.agent, self.progress = self.scope.agent, ActionProgress(self.id)
         self.created_at, self.trace = datetime.now(UTC), current_trace()
-        self.listeners = Listeners(self.options.listeners)  # where there are none, no events are made
-        self.listeners.use_running_loop()
+        self.listeners = Listeners(self.options.listeners, on_running_loop=True)
         self.emit = self.listeners.on_event
         on_bound, begin = self.listeners.binding_listener(self.id), self.options.blackboard
         self.blackboard = Blackboard(on_bound) if begin is None else begin.spawn(on_bound)

@@ -73,7 +73,6 @@ from goalport.runtime.process.action_progress import (
     Names,
     OpenCall,
     Parked,
-    UnnamedReply,
     at_place,
     fingerprint,
     fingerprint_of_model_call,
@@ -100,7 +99,7 @@ _SHOWN: Final = 2_000
 """The most characters of arguments that a person is shown."""
 _LONGEST_REASON: Final = 300
 """The most characters of a model's reason for declining that people are shown."""
-CONTEXT: "Final[ContextVar[ActionContext | None]]" = ContextVar("goalport_context", default=None)
+CONTEXT: "ContextVar[ActionContext | None]" = ContextVar("goalport_context", default=None)
 """The context of the action that the calling code runs in; None: it runs in none."""
 
 
@@ -547,8 +546,8 @@ class ActionCalls:
         self.context.process.spend(usage, action=self.context.action, model=model, seconds=seconds)
 
     def remembers(self, tool: Tool, arguments: Mapping[str, object], /) -> bool:
-        journal, what = self.context.journal, fingerprint_of_tool_call(tool.name, arguments)
-        return journal.again and self.context.names.next("tool", what, peek=True) in journal.results
+        what = fingerprint_of_tool_call(tool.name, arguments)
+        return self.context.names.next("tool", what, peek=True) in self.context.journal.results
 
     async def call(self, tool: Tool, arguments: Mapping[str, object], /) -> ToolResult:
         """Return the result of a call, made now or recorded. Raises `Parked` when a person has to be asked first."""
@@ -684,12 +683,13 @@ def wait_for_server(server: str, message: str, asked: Asked) -> WaitFor[Any]:
 
 
 @dataclass(slots=True)
-class _NamedReply:
+class _JournaledReply:
     """The place in a journal for a model's reply: the `ReplyRecord` of `goalport.runtime`."""
 
     context: OperationContext
     name: str
     reply: ModelReply | None
+    """The reply to an earlier run of the action."""
 
     async def keep(self, reply: ModelReply, /) -> None:
         self.context.journal.replies[self.name] = reply
@@ -706,13 +706,8 @@ class ActionOperation(Operation):
 
     def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
         """The record for the reply to a request; it holds the reply already if the action began again."""
-        journal = self._context.journal
-        if journal.again or self._process.durable:
-            name = self._context.names.next("model", fingerprint_of_model_call(model, call))
-            return _NamedReply(self._context, name, journal.replies.get(name))
-        reply = UnnamedReply(PLACE.get(), model, call)
-        journal.unnamed_replies.append(reply)
-        return reply
+        name = self._context.names.next("model", fingerprint_of_model_call(model, call))
+        return _JournaledReply(self._context, name, self._context.journal.replies.get(name))
 
     def emit(self, event: Event, /) -> None:
         """Emit an event of the process, and note while a provider has to be asked again."""

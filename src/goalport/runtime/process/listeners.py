@@ -33,21 +33,18 @@ DIALOGUE: Final = frozenset({"prompt", "reply", "arguments", "result"})
 class Listeners:
     """The listeners of a process or platform, and a listener itself; an exception of one is logged, nothing more."""
 
-    def __init__(self, listeners: Iterable[EventListener] = ()) -> None:
+    def __init__(self, listeners: Iterable[EventListener] = (), *, on_running_loop: bool = False) -> None:
+        """`on_running_loop`: they are called on the event loop that runs now, wherever an event comes from.
+
+        Otherwise, and where none runs, as in a plain test, they are called at once.
+        """
         self._listeners: dict[object, EventListener] = {object(): each for each in listeners}
         """Each listener under a key of its own, since listeners may be equal or be added twice."""
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.get_ident()
-
-    def use_running_loop(self) -> None:
-        """From now on listeners are called on the running event loop, wherever an event comes from.
-
-        Where none runs, as in a plain test, they are called at once.
-        """
         try:
-            self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+            self._loop = asyncio.get_running_loop() if on_running_loop else None
         except RuntimeError:
-            return
+            self._loop = None
 
     def add(self, listener: EventListener) -> Callable[[], None]:
         """Add a listener for all events from now on; the returned function removes it."""

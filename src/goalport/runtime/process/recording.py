@@ -398,7 +398,7 @@ def record_of(process: AgentProcess, state: ProcessState | None = None, result: 
     )
 
 
-def tell_not_stored(process: AgentProcess, error: Exception) -> None:
+def report_not_stored(process: AgentProcess, error: Exception) -> None:
     """Say that a process is kept in memory only, and why, in the log and as an event; it goes on all the same.
 
     The same reason is not told again before the process was stored.
@@ -424,7 +424,7 @@ class FamilyRecords:
         self.types = StoredTypes()
         """The classes of stored objects as they were found; new ones find them anew."""
         self._recorders: WeakKeyDictionary[AgentProcess, Recorder] = WeakKeyDictionary()
-        self.only_here: WeakSet[AgentProcess] = WeakSet()
+        self.unwritable: WeakSet[AgentProcess] = WeakSet()
         """The processes whose records cannot say how they stand."""
 
     def codec(self, process_id: str) -> Codec:
@@ -458,8 +458,7 @@ class FamilyRecords:
             processes[process.id] = process
             recorders[process] = Recorder(by, each, _restore(process, each), _state(each).given)
         for each in reversed(family):  # what a process waits for is read off those that it started
-            _restore_journals(processes[each.process.id], each, processes)
-            _restore_status(processes[each.process.id], each)
+            _restore_rest(processes[each.process.id], each, processes)
             # Perhaps it was not stored any more how those stand that it waits for.
             processes[each.process.id].follow_children()
         settled = [each.spendings[: _state(each).spendings] for each in family]
@@ -530,8 +529,8 @@ class FamilyRecords:
             except Unstorable as error:
                 if not is_stored:
                     raise
-                tell_not_stored(each, error)
-                self.only_here.add(each)
+                report_not_stored(each, error)
+                self.unwritable.add(each)
                 if not each.over or self._recorders[each].record is None:
                     continue
                 why = f"It ended as {each.status}, which cannot be stored: {error}"
@@ -551,7 +550,7 @@ class FamilyRecords:
     def is_complete(self, process: AgentProcess) -> bool:
         """Whether a process that rests can be made of its records without anybody missing anything."""
         missed = process.followed or any(journal.calls for journal in process.progress.journals.values())
-        return (process.over or not missed) and process not in self.only_here
+        return (process.over or not missed) and process not in self.unwritable
 
 
 def _state(stored: StoredProcess) -> ProcessState:
@@ -602,36 +601,26 @@ def _restore(process: AgentProcess, stored: StoredProcess) -> Iterable[Entry]:
     return entries.values()
 
 
-def _restore_journals(process: AgentProcess, stored: StoredProcess, family: Mapping[str, AgentProcess]) -> None:
-    """Give the actions that are not over what they did: replies, results, questions, and the processes they started."""
-    state, progress = _state(stored), process.progress
+def _restore_rest(process: AgentProcess, stored: StoredProcess, family: Mapping[str, AgentProcess]) -> None:
+    """Give the actions that are not over what they did, and the process its status, which may depend on its family."""
+    record, state, progress = stored.process, _state(stored), process.progress
     questions = {each.id: each for each in process.questions}
     for each in stored.journal:
         journal, value = progress.journals[each.action], cast("Any", each.value)
-        match each.kind:
-            case "reply":
-                journal.replies[each.name] = value
-            case "result":
-                journal.results[each.name] = value
-            case "message":
-                journal.messages[each.name] = value
-            case "child":
-                journal.children[each.name] = family[value]
-            case "question" | "approval":
-                journal.questions[each.name] = questions[value]
-                journal.approvals += [each.name] if each.kind == "approval" else []
-            case _:  # that it has begun is known already
-                pass
+        kept: dict[str, dict[str, Any]]
+        kept = {"reply": journal.replies, "result": journal.results, "message": journal.messages}
+        if each.kind in kept:
+            kept[each.kind][each.name] = value
+        elif each.kind == "child":
+            journal.children[each.name] = family[value]
+        elif each.kind in {"question", "approval"}:  # that it has begun is known already
+            journal.questions[each.name] = questions[value]
+            journal.approvals += [each.name] if each.kind == "approval" else []
     for action, journal in progress.journals.items():
-        journal.begun = True
         journal.waits_for = [family[each] for each in state.waits_for.get(action, ()) if each in family]
     for action, child in state.parked.items():
         if child in family:  # one that could not be stored is begun anew
             progress.parked[action] = family[child]
-
-
-def _restore_status(process: AgentProcess, stored: StoredProcess) -> None:
-    record, state = stored.process, _state(stored)
     outcome = state.outcome
     if isinstance(outcome, Completed):
         outcome = Completed(next((each.value for each in stored.objects if each.number == record.result), None))
@@ -640,7 +629,7 @@ def _restore_status(process: AgentProcess, stored: StoredProcess) -> None:
     process.status, process.outcome = ProcessStatus(record.status), outcome
     process.created_at, process.finished_at = record.created_at, record.finished_at
     process.end_requested, process.stepped, process.closing = state.end_requested, state.stepped, False
-    if isinstance(outcome, Waiting) and not outcome.questions and not process.progress.parked:
+    if isinstance(outcome, Waiting) and not outcome.questions and not progress.parked:
         process.reopen()  # the sub-process that it waited for could not be stored: its action begins anew
 
 

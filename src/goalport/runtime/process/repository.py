@@ -27,7 +27,7 @@ from goalport.base.events import ProcessCreated
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.lifecycle import ID, ProcessStatus, Terminated
 from goalport.runtime.process.listeners import EventLog
-from goalport.runtime.process.recording import FamilyRecords, Make, Write, record_of, tell_not_stored
+from goalport.runtime.process.recording import FamilyRecords, Make, Write, record_of, report_not_stored
 from goalport.runtime.process.sizes import estimated_size
 from goalport.store import EventRecord, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
 
@@ -228,7 +228,7 @@ class AgentProcessRepository:
         try:
             changes = self.family_records.checkpoint(process)
         except Unstorable as error:
-            tell_not_stored(process, error)
+            report_not_stored(process, error)
             for each in root.family:
                 each.durable = False
         else:
@@ -255,7 +255,7 @@ class AgentProcessRepository:
                 try:
                     await self._save_first(root)
                 except Exception as error:
-                    tell_not_stored(process, error)
+                    report_not_stored(process, error)
             elif not process.remote:
                 await retried(process, lambda: self._commit_resting(root))
 
@@ -321,8 +321,8 @@ class AgentProcessRepository:
     async def _commit_resting(self, root: AgentProcess) -> None:
         """Save what rests in a family, and give its lease back if nothing of it runs."""
         changes = self.family_records.resting(root)
-        only_here = self.family_records.only_here
-        release = not any(each.busy or (each in only_here and not each.over) for each in root.family)
+        unwritable = self.family_records.unwritable
+        release = not any(each.busy or (each in unwritable and not each.over) for each in root.family)
         if changes or (release and root.id in self._leases):
             await self._commit(root, changes, release=release)
 

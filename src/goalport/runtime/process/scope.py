@@ -208,7 +208,7 @@ class Scope:
             bits = known.get(type(entry.value))
             if bits is None:
                 shown = [fact for fact in self._by_class if is_of(entry.value, None, fact.type)]
-                bits = known[type(entry.value)] = self._joined(shown)
+                bits = known[type(entry.value)] = sum(map(self._bits.__getitem__, shown))
             found |= bits
         if self._needs_more:  # than the class of an object
             board, last = blackboard, blackboard.last_entry
@@ -216,16 +216,10 @@ class Scope:
             more += [each for each in self._named if board.get(each.binding, cast("type", each.type)) is not None]
             more += [each for each in self._triggers if last is not None and last.is_of(each.type)]
             more += [each for each in self._stated_conditions if board.conditions.get(each.condition, False)]
-            found |= self._joined(more)
+            found |= sum(map(self._bits.__getitem__, more))
         if groups is not None and self.groups:
-            found |= self._joined([each for each in self.groups if groups.unmet(each) is None])
+            found |= sum(self._bits[each] for each in self.groups if groups.unmet(each) is None)
         return found
-
-    def _joined(self, facts: Iterable[Fact]) -> int:
-        joined = 0
-        for fact in facts:
-            joined |= self._bits[fact]
-        return joined
 
     def facts_given_by(self, kind: object) -> frozenset[Fact]:
         """The facts that are true once there is an object that is declared as a type, whatever it is at run time."""
