@@ -216,16 +216,11 @@ _FIELD_ENTRY = re.compile(r"[:@](param|parameter|arg|argument)\s+([^:]*\s)?(?P<n
 _FIELD_TYPE = re.compile(r"[:@]type\s+\w+\s*:.*")
 
 
-@dataclass(frozen=True, slots=True)
-class Documentation:
-    """A parsed docstring: the description, and what it says of each parameter."""
+def read_docstring(text: str | None, parameters: Collection[str]) -> tuple[str, Mapping[str, str]]:
+    """The description in a docstring, and what it says of each parameter.
 
-    description: str
-    parameters: Mapping[str, str]
-
-
-def read_docstring(text: str | None, parameters: Collection[str]) -> Documentation:
-    """Parse a docstring. A section that describes none of `parameters` is part of the description."""
+    A section that describes none of `parameters` is part of the description.
+    """
     lines = inspect.cleandoc(text or "").splitlines()
     kept: list[str] = []
     described: dict[str, str] = {}
@@ -237,7 +232,7 @@ def read_docstring(text: str | None, parameters: Collection[str]) -> Documentati
         repeats_a_type = _FIELD_TYPE.fullmatch(lines[start]) is not None
         kept += [] if found or repeats_a_type else lines[start:end]
         start = end
-    return Documentation(re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip(), described)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip(), described
 
 
 def _section_at(lines: Sequence[str], start: int) -> tuple[re.Pattern[str] | None, int]:

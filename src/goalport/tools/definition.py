@@ -336,11 +336,11 @@ class Tool:
         output = read_output(function)
         takes_mapping = arguments is None or parameters is not None
         slots = arguments.parameters.values() if arguments is not None and not takes_mapping else ()
-        docs = read_docstring(Origin(function).docstring, [each.name for each in slots])
+        described, of_parameters = read_docstring(Origin(function).docstring, [each.name for each in slots])
         return cls(
             name=chosen,
-            description=description or mark.description or docs.description or chosen.replace("_", " "),
-            input_schema=arguments.schema(docs.parameters) if arguments else dict(input_schema or {}),
+            description=description or mark.description or described or chosen.replace("_", " "),
+            input_schema=arguments.schema(of_parameters) if arguments else dict(input_schema or {}),
             handler=FunctionHandler(function, arguments, output, takes_mapping),
             title=mark.title,
             output_schema=output.schema,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, cast, runtime_checkable
 
 from goalport.base.caller import Caller, require_scopes
-from goalport.tools.definition import Tool, ToolObject, distinct, duplicate_names, everything, named_tools
+from goalport.tools.definition import Tool, ToolObject, duplicate_names, everything, named_tools
 from goalport.tools.groups import ToolGroup
 from goalport.tools.naming import Naming, identity, prefixed, reference_prefix
 
@@ -190,7 +190,7 @@ class McpToolExport:
 
     def tools(self) -> tuple[Tool, ...]:
         """The published tools, sorted by name; of several tools with one name only the first."""
-        found = distinct(tool for _, tool in named_tools(self.tool_objects, self.naming, self.filter))
+        found = ToolObject(*self.tool_objects, naming=self.naming, filter=self.filter).tools()
         if self.scopes is not None:
             found = tuple(replace(each, scopes=self.scopes) for each in found)
         return tuple(sorted(found, key=lambda each: each.name))

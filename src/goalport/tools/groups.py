@@ -147,15 +147,12 @@ class ToolGroupSource(Protocol):
         """The tools, by role, that belong to this source's groups but cannot be called now."""
         ...
 
-    def why_missing(self, role: str) -> str:
+    def why_missing(self, role: str, *, unasked: bool = True) -> str:
         """What is wrong with a role that this source would fill, in sentences without secrets; empty when nothing is.
 
-        A group that is available may have such a sentence too, when a part of it is missing.
+        A group that is available may have such a sentence too, when a part of it is missing; without `unasked`, nothing
+        is said of what the configuration switches off.
         """
-        ...
-
-    def why_lacking(self, role: str) -> str:
-        """What is missing from a group that is available, in sentences; not what the configuration switches off."""
         ...
 
     def sign_ins(self, role: str) -> Iterable[Tool]:
@@ -281,7 +278,7 @@ class ToolGroupResolver:
         names = listed((each.name for each in self.absent(role)), _MOST_NAMED)
         if (missing := self.missing(ToolGroupRequirement(role))) is not None:
             return f"{missing} Its tools are {names}." if names else missing
-        why = " ".join(filter(None, (each.why_lacking(role) for each in self._sources_of(role))))
+        why = " ".join(filter(None, (each.why_missing(role, unasked=False) for each in self._sources_of(role))))
         return f"The tool group {role!r} lacks {names or 'a part of its tools'}. {why}" if names or why else ""
 
 

@@ -208,10 +208,7 @@ class Source:
     def absent(self) -> dict[str, tuple[Tool, ...]]:
         return {}
 
-    def why_missing(self, role: str) -> str:
-        return self.why
-
-    def why_lacking(self, role: str) -> str:
+    def why_missing(self, role: str, *, unasked: bool = True) -> str:
         return self.why
 
     def sign_ins(self, role: str) -> tuple[Tool, ...]:

@@ -130,10 +130,7 @@ class AgentConnection(Connection):
             self.mark_changed()
 
     async def call(self, name: str, arguments: Mapping[str, object], call: Call) -> "CallToolResult":
-        """Tell the agent something, for a skill, and follow the task that it makes of that.
-
-        Raises `ToolError` when there is no result.
-        """
+        """Tell the agent something, and follow the task that it makes of that. Raises `ToolError` without a result."""
         task = _RemoteTask(self._config.name, self._client, call)
         try:
             return await task.result(name, arguments)

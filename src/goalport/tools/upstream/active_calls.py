@@ -96,10 +96,7 @@ _HOOKS: ContextVar[CallHooks] = ContextVar("goalport_upstream_hooks", default=Ca
 def call_hooks(
     *, ask: Ask | None = None, progress: Progress | None = None, lasting: bool = True, record: CallRecord | None = None
 ) -> ContextValues:
-    """Ask and tell these during calls of upstream tools that are made in this block.
-
-    A tool's handler gets arguments and nothing else, so the hooks travel in the context of the call.
-    """
+    """Ask and tell these during calls of upstream tools in this block: their handlers get nothing but arguments."""
     return ContextValues((_HOOKS, CallHooks(ask, progress, lasting, record)))
 
 
@@ -197,10 +194,7 @@ class ActiveCalls:
 
     @contextmanager
     def begin(self, seconds: float, turns: anyio.Semaphore) -> Generator[Call]:
-        """A call that lasts as long as the block, and has a turn, which is released after it.
-
-        Raises its `Signal`, or `TimeoutError` after the seconds.
-        """
+        """A call that lasts as long as the block, and has a turn. Raises its `Signal`, or `TimeoutError`."""
         call = Call(current_hooks(), seconds, turns)
         self._running[call] = None
         token = _CALL.set(call)

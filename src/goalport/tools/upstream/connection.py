@@ -71,10 +71,7 @@ class Sample(Protocol):
 
 
 class Transport(Protocol):
-    """How a server is reached: opens the two streams of messages of a session, and notes what went wrong below.
-
-    A class below it notes only what it knows.
-    """
+    """How a server is reached: opens the two streams of messages of a session, and notes what it knows of errors."""
 
     error: str = ""
     """Why the last operation failed; empty: it did not, or nobody knows."""
@@ -207,10 +204,7 @@ class Connection:
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[Listing]:
-        """Connect, in the revision that the server is said to need or else the newest it speaks, and list its tools.
-
-        Raises whatever the transport and the SDK raise; `failure_reason` puts it into words.
-        """
+        """Connect, in the revision that the server is said to need, or the newest it speaks, and list its tools."""
         from mcp import Client
         from mcp_types import Implementation
 
@@ -346,10 +340,7 @@ class Connection:
                 raise
 
     async def _check_result(self, name: str, result: "CallToolResult") -> None:
-        """Raise `ValueError` for a result that does not fit the output schema of its tool.
-
-        One that is left out in any case, or that cannot be checked in time, is taken as it is.
-        """
+        """Raise `ValueError` for a result that does not fit the output schema of its tool, if that is told in time."""
         schema = next((each.output_schema for each in self.listing.definitions if each.name == name), None)
         content: object = result.structured_content
         if schema is None or len(to_json(content)) > MOST_OF_RESULT:

@@ -94,10 +94,7 @@ class TokenRecord(BaseModel):
 
 
 class TokenFile:
-    """The tokens of one server, or of one caller at it. Another address of the server finds nothing in the file.
-
-    What it reads and writes is hidden in what others are shown.
-    """
+    """The tokens of one server at one address, or of one caller there; they are hidden in what others are shown."""
 
     def __init__(self, path: Path, url: str, seal: ProcessSeal) -> None:
         self._path, self._url, self._seal = path, url, seal

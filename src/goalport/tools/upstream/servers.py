@@ -433,7 +433,7 @@ class _CallerServers:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(own.server.run)
             while not own.forgotten.is_set():
-                with anyio.move_on_after(self._idle):
+                with anyio.move_on_at((anyio.current_time() if own.users else own.used_at) + self._idle):
                     await own.forgotten.wait()
                 if not own.users and anyio.current_time() >= own.used_at + self._idle:
                     self._forget(key, own)

@@ -81,10 +81,7 @@ class Pins:
         return found.st_mtime_ns, found.st_ino
 
     def withheld(self, server: str, prints: Mapping[str, str]) -> Mapping[str, str]:
-        """Compare the tools of a server, with their fingerprints; those that must not be used, with the reason.
-
-        The first list of a server that has tools is trusted, and written to the file.
-        """
+        """The tools of a server that must not be used, with the reason; the first that it lists are trusted."""
         self._load()
         if self._unreadable:
             return dict.fromkeys(prints, self._unreadable)

@@ -141,7 +141,7 @@ class HttpTransport(Transport):
             self.session_expired = in_session and response.status_code == HTTPStatus.NOT_FOUND
             if str(response.url) == self._config.url:
                 self._refusal = response.status_code, response.headers.get("www-authenticate", "")
-            kind, phrase = self._config.transport, response.reason_phrase
+            kind, phrase = self._config.transport, httpx2.codes.get_reason_phrase(response.status_code)
             advice = [_ADVICE.get(response.status_code, "")]
             if kind == "a2a":
                 advice = [advice[0].replace("MCP server", "agent")]
@@ -245,10 +245,7 @@ _FAREWELL: Final = re.compile(r"Node\.js v\d|npm (?:error|ERR!) A complete log|h
 
 
 class _StderrLog:
-    """Logs a server's stderr under `goalport.upstream.NAME`, and notes the last line of it.
-
-    Of what Node, npm and uv write when they end, that is the line that says why.
-    """
+    """Logs a server's stderr under `goalport.upstream.NAME`, and notes its last line, or the one that says why."""
 
     def __init__(self, name: str, transport: Transport) -> None:
         self.log = logging.getLogger(f"goalport.upstream.{name}")

@@ -11,7 +11,7 @@ tools by patterns, since lists of names go out of date.
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -310,10 +310,7 @@ def matches(pattern: str, server: str, name: str) -> bool:
 
 
 def _unmatched(written: Mapping[str, Sequence[str]], offered: Iterable[UpstreamTool]) -> Iterator[str]:
-    """A sentence for each pattern that matches none of these tools, by the key that it is written under.
-
-    Where names only end in a pattern, it says what to write instead.
-    """
+    """A sentence for each pattern, by the key that it is written under, that matches none of these tools."""
     keys = [each.key for each in offered]
     for key, pattern in ((key, each) for key, patterns in written.items() for each in patterns):
         if not any(matches(pattern, *each) for each in keys):
@@ -419,22 +416,11 @@ class UpstreamGroups:
         """Whether a group is configured whose tools are not known yet, because no server is connected."""
         return not self._servers.connected and role in self.config
 
-    def why_lacking(self, role: str) -> str:
-        """What keeps tools of an available group from being called, except that a server is disabled.
-
-        A server whose tools are known can be called before somebody has signed in: the call asks for it.
-        """
-        known = [
-            name
-            for name, each in self._servers.servers.items()
-            if each.state is ServerState.DISABLED or (each.state.callable and each.tools)
-        ]
-        return self.why_missing(role, known)
-
-    def why_missing(self, role: str, but: Collection[str] = ()) -> str:
+    def why_missing(self, role: str, *, unasked: bool = True) -> str:
         """What keeps a group, or a part of it, from being used; empty: nothing, or the role is not known here.
 
-        Nothing is said of the state of the servers `but`.
+        Without `unasked`, nothing is said of servers that are disabled, nor of those whose tools are known and whose
+        calls have a person sign in.
         """
         config = self.config.get(role)
         if config is None:
@@ -444,10 +430,10 @@ class UpstreamGroups:
         reasons: list[str] = []
         problems = {each.server: each.message for each in reversed(self._servers.config.problems)}
         for name in config.servers:
-            if name in but:
-                continue
             if server := self._servers.servers.get(name):
-                reasons.append(why_unavailable(name, server.state, server.retry_at))
+                is_meant = server.state is ServerState.DISABLED or (server.state.callable and server.tools)
+                if unasked or not is_meant:
+                    reasons.append(why_unavailable(name, server.state, server.retry_at))
             else:
                 problem = problems.get(name, f"there is no server {name!r} in mcp_config.json.")
                 reasons.append(f"{problem[:1].upper()}{problem[1:]}")

@@ -121,7 +121,7 @@ class Timing:
     wait_for_up: float = 5.0
     """How long a call waits for a server that is coming back."""
     caller_idle: float = 120.0
-    """How long the connection of a caller stays open that nobody uses; at most, as long again."""
+    """How long the connection of a caller stays open that nobody uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +154,7 @@ class ServerReport:
 
 
 def failure_reason(config: ServerConfig, error: BaseException, *known: str) -> str:
-    """Why a connection could not be made, or ended, in a line for those who run us.
-
-    `known` is what the transport knows of it; what the error says already is not repeated.
-    """
+    """Why a connection could not be made, or ended, in a line for those who run us, with what else is `known` of it."""
     is_process = config.transport == "stdio"
     match error := next(leaves(error)):
         case ConnectionLost():
@@ -249,10 +246,7 @@ class ToolClient:
             raise ToolError(cleaned(hide(f"{request.shown}: {error}"), _ERROR_CHARACTERS)) from None
 
     async def connect(self) -> None:
-        """Wait until the server is connected; the person behind the call signs in if that is what it wants.
-
-        Raises `ToolError` if it is not connected then.
-        """
+        """Wait until the server is connected, for which the person behind the call may sign in. Raises `ToolError`."""
         try:
             await self._with_sign_in(self._connected)
         except SignInNeeded as error:
@@ -453,10 +447,7 @@ class UpstreamServer:
                 await self._state_changed.wait()
 
     async def fetch(self, kind: Literal["resource", "prompt"], name: str, arguments: Mapping[str, str]) -> ToolResult:
-        """The contents of a resource, named by its URI, as blocks; or a prompt as structured content.
-
-        Raises `ToolError`.
-        """
+        """The contents of a resource, named by its URI, as blocks; or a prompt as data. Raises `ToolError`."""
         return await self._call(ToolRequest(name, arguments, repeatable=True, kind=kind))
 
     async def stop(self) -> None:
