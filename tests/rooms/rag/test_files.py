@@ -221,4 +221,4 @@ async def test_text_that_utf8_cannot_say_is_stored_without_it() -> None:
     async with SqliteDocumentStore() as store:
         await store.put(*document("a", {"b\ud800": "roses \ud800 \x00 red"}))
         (hit,) = await store.text_search(TextSimilaritySearchRequest(query="red"), Chunk)
-        assert hit.match.text == "roses ? \x00 red"
+        assert hit.match.text == "roses ? \ufffd red"

@@ -148,15 +148,11 @@ def plain(value: Any) -> Any:
     """A text or JSON value that any database can keep: without NUL, and without halves of characters."""
     match value:
         case str():
-            return storable(value).replace("\0", "\ufffd")
+            text = value if value.isascii() else value.encode("utf-8", "replace").decode()
+            return text.replace("\0", "\ufffd")
         case Mapping():
             return {plain(key): plain(each) for key, each in cast("Mapping[str, Any]", value).items()}
         case list() | tuple():
             return [plain(each) for each in cast("list[Any]", value)]
         case _:
             return value
-
-
-def storable(text: str) -> str:
-    """The text without halves of characters, which UTF-8 cannot say."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -40,7 +40,6 @@ from goalport.knowledge.rag.database import (
     all_of,
     plain,
     selected,
-    storable,
 )
 from goalport.knowledge.rag.query import Group, Term, indexed, parse, significant_terms
 from goalport.knowledge.rag.search import (
@@ -482,25 +481,25 @@ def _insert_document(
     ((number,),) = yield (
         f"{_insert('documents', head)} returning id",
         (
-            *(document.id, document.uri, readers is not None, storable(document.title), content_hash),
+            *(document.id, document.uri, readers is not None, plain(document.title), content_hash),
             *(datetime.now(UTC).isoformat(), len(chunks), metadata),
         ),
     )
     yield "insert into readers values (?, ?)", [(number, each) for each in sorted({*map(_reader_of, readers or ())})]
     sections: list[tuple[object, ...]] = []
     for place, each in enumerate(document.sections()):
-        start, body = (each.start, storable(each.text)) if isinstance(each, LeafSection) else (0, None)
-        where = (number, each.id, each.parent_id, place, storable(each.title), json.dumps(each.path))
+        start, body = (each.start, plain(each.text)) if isinstance(each, LeafSection) else (0, None)
+        where = (number, each.id, each.parent_id, place, plain(each.title), json.dumps(each.path))
         sections.append((*where, start, body, json.dumps(plain(each.metadata))))
     yield _insert("sections", "document, element, parent, number, title, path, start, body, metadata"), sections
     rows: list[tuple[object, ...]] = []
     for each in chunks:
-        text, urtext, titles = storable(each.text), storable(each.urtext), " ".join(dict.fromkeys(each.path))
+        text, urtext, titles = plain(each.text), plain(each.urtext), " ".join(dict.fromkeys(each.path))
         own, body = json.dumps(plain({**document.metadata, **each.metadata})), indexed(text)
         rows.append(
             (
                 *(number, each.number, each.id, each.parent_id, each.start, each.end, own),
-                *(json.dumps(each.path), indexed(storable(titles)), body),
+                *(json.dumps(each.path), indexed(plain(titles)), body),
                 *(None if text == body else text, None if urtext == text else urtext),
             )
         )

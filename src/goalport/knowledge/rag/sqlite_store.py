@@ -27,8 +27,8 @@ from goalport.knowledge.rag.database import (
     Scored,
     Statement,
     all_of,
+    plain,
     selected,
-    storable,
 )
 from goalport.knowledge.rag.index import DocumentIndex
 from goalport.knowledge.rag.query import Group, Syntax, Term, indexed
@@ -302,8 +302,7 @@ def _performed(connection: sqlite3.Connection, operation: Operation[T], *, writi
                 connection.executemany(sql, values)
                 rows = ()
             else:
-                texts = [storable(each) if isinstance(each, str) else each for each in values]
-                rows = connection.execute(sql, texts).fetchall()
+                rows = connection.execute(sql, [*map(plain, values)]).fetchall()
     finally:
         if connection.in_transaction:
             connection.execute("rollback")
