@@ -145,19 +145,15 @@ class AuthGuard:
             return
         with granted(scope, grant, token or ""):
             # The answer to these may be a stream that has no end of its own.
-            if token is not None and (scope["method"] == "GET" or _LISTEN in scope["headers"]):
-                await self._stream(grant, token, scope, receive, send)
-            else:
+            if token is None or (scope["method"] != "GET" and _LISTEN not in scope["headers"]):
                 await self._app(scope, receive, send)
-
-    async def _stream(self, grant: Grant, token: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request as long as its credential grants what it did; then the app is told that the client left."""
-        ended = asyncio.Event()
-        watcher = asyncio.create_task(self._watch(grant, token, ended))
-        try:
-            await answer_until(ended, self._app, scope, receive, send)
-        finally:
-            watcher.cancel()
+                return
+            ended = asyncio.Event()
+            watcher = asyncio.create_task(self._watch(grant, token, ended))
+            try:
+                await answer_until(ended, self._app, scope, receive, send)
+            finally:
+                watcher.cancel()
 
     async def _watch(self, grant: Grant, token: str, ended: asyncio.Event) -> None:
         """Wait until the credential grants less or is no longer valid, or nobody can say, and end the stream."""

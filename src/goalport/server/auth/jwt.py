@@ -10,6 +10,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, cast
 from urllib.parse import urlsplit, urlunsplit
 
@@ -126,19 +127,14 @@ class IssuerKeys:
             uri = metadata.get("jwks_uri")
             if metadata.get("issuer") != issuer:
                 problems.append(f"{url} is the metadata of {first_line(repr(metadata.get('issuer')))}.")
-            elif isinstance(uri, str) and _as_secure(uri, issuer):
-                return uri
-            else:
-                problems.append(f"{url} names no jwks_uri with https.")
+                continue
+            with suppress(ValueError):  # it is no URL
+                # It is asked as securely as the issuer itself, or with https.
+                plain_too = not issuer.startswith("https://")
+                if isinstance(uri, str) and (uri.startswith("https://") or (plain_too and is_secure(uri))):
+                    return uri
+            problems.append(f"{url} names no jwks_uri with https.")
         raise ProviderError(" ".join(problems))
-
-
-def _as_secure(uri: str, issuer: str) -> bool:
-    """Whether an address that an issuer names may be asked: as securely as the issuer itself, or with https."""
-    try:
-        return uri.startswith("https://") or (is_secure(uri) and not issuer.startswith("https://"))
-    except ValueError:  # it is no URL
-        return False
 
 
 def _usable(entry: Mapping[str, Any], allowed: Sequence[str]) -> Iterator[PyJWK]:

@@ -152,7 +152,7 @@ class GrantCache:
 
     def get(self, token: str) -> Grant | str | None:
         """The grant of a token, or the reason why it is not valid; None if nothing is known of it."""
-        digest, now = _digest_of(token), self._clock()
+        digest, now = sha256(token.encode()).digest(), self._clock()
         for kept in (self._grants, self._refusals):
             found, until = kept.get(digest, (None, 0.0))
             if now < until:
@@ -161,30 +161,27 @@ class GrantCache:
 
     def was_valid(self, token: str) -> bool:
         """Whether a token has had a grant, be it valid now or not."""
-        return _digest_of(token) in self._grants
+        return sha256(token.encode()).digest() in self._grants
 
     def keep(self, token: str, grant: Grant) -> None:
         """Keep a grant, never beyond the end of the token."""
         until = min(self._clock() + self._seconds, grant.expires_at or _LATEST)
-        _put(self._grants, _digest_of(token), (grant, until))
+        _put(self._grants, token, (grant, until))
 
     def refuse(self, token: str, reason: str, seconds: float) -> None:
         """Keep for so long that a token is not valid."""
-        digest = _digest_of(token)
-        _put(self._refusals, digest, (reason, self._clock() + seconds))
+        digest = _put(self._refusals, token, (reason, self._clock() + seconds))
         if digest in self._grants:
             self._grants[digest] = self._grants[digest][0], 0.0
 
 
-def _put(kept: dict[bytes, T], digest: bytes, entry: T) -> None:
+def _put(kept: dict[bytes, T], token: str, entry: T) -> bytes:
+    digest = sha256(token.encode()).digest()
     kept.pop(digest, None)
     kept[digest] = entry
     if len(kept) > _MOST:
         del kept[next(iter(kept))]
-
-
-def _digest_of(token: str) -> bytes:
-    return sha256(token.encode()).digest()
+    return digest
 
 
 _SECONDS: Final = 10.0
@@ -299,8 +296,14 @@ class IntrospectionVerifier:
         found = self._cache.get(token)
         if found is None:
             if token not in self._asking:
-                self._asking[token] = task = self._client.start(self._ask(token, is_slowed))
-                task.add_done_callback(partial(self._asked, token))
+
+                def asked(task: asyncio.Task[None]) -> None:
+                    self._asking.pop(token, None)
+                    if not task.cancelled():
+                        task.exception()  # seen, even if all who waited have left
+
+                self._asking[token] = self._client.start(self._ask(token, is_slowed))
+                self._asking[token].add_done_callback(asked)
             await asyncio.shield(self._asking[token])
             found = self._cache.get(token)
         if isinstance(found, Grant):
@@ -308,11 +311,6 @@ class IntrospectionVerifier:
         if found is None:
             raise VerifierUnavailable(f"{self._provider.endpoint} cannot be asked about tokens.")
         raise InvalidToken(found, was_valid=self._cache.was_valid(token))
-
-    def _asked(self, token: str, task: asyncio.Task[None]) -> None:
-        self._asking.pop(token, None)
-        if not task.cancelled():
-            task.exception()  # seen, even if all who waited have left
 
     async def _ask(self, token: str, is_slowed: Callable[[], bool]) -> None:
         """Ask about a token, and keep the answer. The time in which it waits for its turn counts."""

@@ -271,33 +271,29 @@ class BodyLimit:
         if not in_chunks and (length > self._max_bytes or not digests):
             await (self._too_large(scope) if length > self._max_bytes else self._app)(scope, receive, send)
             return
-        body = await self._read(receive)
-        if body["type"] != "http.request":
+        parts = bytearray()
+        message: Message = {}
+        while len(parts) <= self._max_bytes and (not message or message.get("more_body")):
+            message = await receive()
+            parts += message.get("body", b"")
+        if message["type"] != "http.request":
             return
-        if len(body["body"]) > self._max_bytes:
+        body = {**message, "body": bytes(parts)}
+        if len(parts) > self._max_bytes:
             await self._too_large(scope)(scope, receive, send)
         elif not _fit(digests, body["body"]):
             text = "This is not the body whose Content-Digest was sent with it. Send both again."
-            await self._refusal(scope)(HTTPStatus.BAD_REQUEST, "digest-mismatch", text)(scope, receive, send)
+            await self._refused(scope, HTTPStatus.BAD_REQUEST, "digest-mismatch", text)(scope, receive, send)
         else:
             await self._app(scope, replayed(body, receive), send)
-
-    async def _read(self, receive: Receive) -> Message:
-        """The whole body as one message, or its beginning if it is too large; or the disconnect message."""
-        parts = bytearray()
-        while True:
-            message = await receive()
-            parts += message.get("body", b"")
-            if not message.get("more_body") or len(parts) > self._max_bytes:
-                return {**message, "body": bytes(parts)}
 
     def _too_large(self, scope: Scope) -> Response:
         _log.warning("Refused a request whose body is larger than %d bytes (max_body_bytes).", self._max_bytes)
         text = f"A request may have {self._max_bytes:,} bytes. Send less, or have the server's max_body_bytes raised."
-        return self._refusal(scope)(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", text)
+        return self._refused(scope, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", text)
 
-    def _refusal(self, scope: Scope) -> Refusal:
-        return self._refusals.get(first_part(route_path(scope)), problem)
+    def _refused(self, scope: Scope, status: HTTPStatus, kind: str, text: str) -> Response:
+        return self._refusals.get(first_part(route_path(scope)), problem)(status, kind, text)
 
 
 def first_part(path: str) -> str:

@@ -65,9 +65,10 @@ class Health:
         answers = ((_HEALTH, self._show), (_LIVE, self._live), (_READY, self._ready))
         return [Route(path, answer, methods=["GET"]) for path, answer in answers]
 
-    async def is_ready(self) -> bool:
-        """Whether calls can be answered, by all workers that respond: new connections go to these."""
-        return not await self._reasons()
+    async def reasons(self) -> Sequence[str]:
+        """Why this server cannot answer calls; none: all workers that respond can, to which new connections go."""
+        others = [str(each.pid) for each in self.workers() if each.responds and not each.ready]
+        return [*await self.reasons_here(), *(f"Worker {each} is not ready." for each in others)]
 
     async def reasons_here(self) -> Sequence[str]:
         """Why this process cannot answer new calls, in sentences without secrets; none: it can."""
@@ -108,15 +109,11 @@ class Health:
                 found = await read()
         return found
 
-    async def _reasons(self) -> Sequence[str]:
-        others = [str(each.pid) for each in self.workers() if each.responds and not each.ready]
-        return [*await self.reasons_here(), *(f"Worker {each} is not ready." for each in others)]
-
     async def _live(self, _: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})
 
     async def _ready(self, _: Request) -> JSONResponse:
-        reasons = await self._reasons()
+        reasons = await self.reasons()
         if not reasons:
             return JSONResponse({"status": "ready"})
         details = {"reasons": reasons} if self._shows_details() else {}
@@ -127,7 +124,7 @@ class Health:
 
         Of several workers, one answers for all, with its own process id.
         """
-        reasons = await self._reasons()
+        reasons = await self.reasons()
         content: dict[str, Any] = {"status": "ok", "ready": not reasons}
         if not self._shows_details():
             return JSONResponse(content)
@@ -211,7 +208,7 @@ class MetricsPage:
         if self._store is not None and (free := self._store.database.free_bytes) is not None:
             metrics.store_free.set(free)
         metrics.load_problems.set(len(publisher.publication.problems))
-        metrics.ready.set(int(await self._health.is_ready()))
+        metrics.ready.set(int(not await self._health.reasons()))
         metrics.store_writable.set(int(self._health.store_writable))
         for each in publisher.platform.upstream.reports():
             up = each.state is ServerState.UP

@@ -76,11 +76,9 @@ async def serve_http(
             for line in report if announces else ():
                 tell(line)
             async with anyio.create_task_group() as tasks:
-                if reload:
+                if reload or announces:
                     tells = (lambda: True) if channel is None else lambda: channel.speaks
-                    tasks.start_soon(partial(watch, site.publisher, tells=tells))
-                elif announces:
-                    await tasks.start(tell_of_change, site.publisher)
+                    await tasks.start(partial(watch, site.publisher, tells=tells, reloads=reload))
                 if channel is None:
                     await tasks.start(obey_sighup, site.publisher)
                 ready = f"goalport ready on {_url(address, site.doors)}"
@@ -113,10 +111,7 @@ async def serve_stdio(
             async with publisher.connected(), anyio.create_task_group() as tasks:
                 if sys.platform != "win32":
                     await tasks.start(stop_on_signal, publisher)
-                if reload:
-                    tasks.start_soon(watch, publisher)
-                else:
-                    await tasks.start(tell_of_change, publisher)
+                await tasks.start(partial(watch, publisher, reloads=reload))
                 for line in startup_report(publisher):
                     tell(line)
                 collect_among_calls()
@@ -250,19 +245,38 @@ def _connect_command(url: str, settings: Settings) -> str:
     return shlex.join(words)
 
 
-async def watch(publisher: Publisher, interval: float = _SECONDS, tells: Callable[[], bool] = lambda: True) -> None:
+async def watch(
+    publisher: Publisher,
+    interval: float = _SECONDS,
+    tells: Callable[[], bool] = lambda: True,
+    *,
+    reloads: bool = True,
+    task_status: TaskStatus[None] = TASK_STATUS_IGNORED,
+) -> None:
     """Reload the workspace whenever its files change, until cancelled; `interval` is in seconds.
 
-    What came of it is logged if `tells` says so; another worker of the same server logs the same.
+    What came of it is logged if `tells` says so; another worker of the same server logs the same. Where nothing
+    `reloads` by itself, it is logged once that files have changed since the workspace was loaded.
     """
-    root = publisher.workspace.root
-    seen = await anyio.to_thread.run_sync(_stamps, root)
+    root, loaded = publisher.workspace.root, publisher.workspace
+    seen, told = await anyio.to_thread.run_sync(_stamps, root), False
+    task_status.started()
     while True:
         await anyio.sleep(interval)
         now = await anyio.to_thread.run_sync(_stamps, root)
-        if now != seen:
+        if reloads and now != seen:
             seen = now
             await _reload(publisher, logs=tells())
+        elif publisher.workspace is not loaded and not reloads:  # a signal had it loaded again
+            loaded, seen, told = publisher.workspace, now, False
+        elif now != seen and not told:
+            told = True
+            changed = min(path for path, _ in now.items() ^ seen.items())
+            _log.warning(
+                "%s changed, and the server goes on with what it has loaded. Start it again, with --reload to have each"
+                " change taken at once.",
+                Path(changed).relative_to(root),
+            )
 
 
 async def obey_sighup(publisher: Publisher, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
@@ -275,26 +289,6 @@ async def obey_sighup(publisher: Publisher, *, task_status: TaskStatus[None] = T
                 signal.raise_signal(signal.SIGTERM)
             elif not publisher.calls.closing.is_set():
                 await _reload(publisher, logs=True)
-
-
-async def tell_of_change(publisher: Publisher, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-    """Log once when the files of the workspace have changed since it was loaded, where nothing loads them by itself."""
-    root = publisher.workspace.root
-    loaded, seen, logged_it = publisher.workspace, await anyio.to_thread.run_sync(_stamps, root), False
-    task_status.started()
-    while True:
-        await anyio.sleep(_SECONDS)
-        now = await anyio.to_thread.run_sync(_stamps, root)
-        if publisher.workspace is not loaded:
-            loaded, seen, logged_it = publisher.workspace, now, False
-        elif now != seen and not logged_it:
-            logged_it = True
-            changed = min(path for path, _ in now.items() ^ seen.items())
-            _log.warning(
-                "%s changed, and the server goes on with what it has loaded. Start it again, with --reload to have each"
-                " change taken at once.",
-                Path(changed).relative_to(root),
-            )
 
 
 async def _reload(publisher: Publisher, *, logs: bool) -> None:
