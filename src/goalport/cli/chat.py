@@ -18,9 +18,9 @@ from goalport.base.caller import OPERATOR
 from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError
 from goalport.base.secrecy import hide, traceback_of
 from goalport.base.words import cleaned, listed, offer, visible
-from goalport.cli.chats import ChatsHere, ChatsServed, DialogueHere, DialogueServed, Question, Reply, ReplyEnd
+from goalport.cli.chats import AGENTS, ChatsHere, ChatsServed, DialogueHere, DialogueServed, Question, Reply, ReplyEnd
 from goalport.cli.conversations import READER, conversation_line, transcript
-from goalport.cli.options import DEBUG, WorkspaceFolder, workspace_root
+from goalport.cli.options import DEBUG, DONE, FAILED, INTERRUPTED, WorkspaceFolder, workspace_root
 from goalport.cli.processes import read_answer
 from goalport.cli.prompts import Interrupted, Option, Unanswered, prompts_here
 from goalport.cli.questions import answer_of
@@ -34,7 +34,6 @@ from goalport.runtime.chat import Conversations
 from goalport.runtime.platform.workspace_parts import choosing_chatbot
 from goalport.workspace.settings import Settings, load_settings
 
-DONE, FAILED, INTERRUPTED = 0, 1, 130
 Chats = ChatsHere | ChatsServed
 Dialogue = DialogueHere | DialogueServed
 NextMessage = Callable[[str], str]
@@ -135,7 +134,7 @@ async def _chats(server: str | None, settings: Settings, workspace: Path, stack:
     """The chatbots of a server, or of a workspace; where nothing is stored, a shell lends those that it has."""
     if server:
         client = await stack.enter_async_context(ServerClient(server))
-        return await ChatsServed.at(client, f" --server {hide(server)}")
+        return ChatsServed(client, f" --server {hide(server)}", (await client.send("GET", AGENTS, "agents"))["agents"])
     loaded = kept_in_memory(workspace) or await stack.enter_async_context(driven(settings, drive=True))
     platform = loaded.platform
     if not platform.chatbots and any(each.goals for each in platform.agents):

@@ -38,7 +38,7 @@ from goalport.server.publish.resources import question_view
 Question = Mapping[str, Any]
 """A question as JSON data, with `id`, `message` and `schema`."""
 Message = Mapping[str, Any]
-_AGENTS: Final = "/agui"
+AGENTS: Final = "/agui"
 _BEFORE_REFUSALS: Final = frozenset({"RUN_STARTED", "STATE_SNAPSHOT", "STATE_DELTA"})
 """The events that come before it is known whether a run was refused."""
 
@@ -172,15 +172,11 @@ class ChatsServed:
     """A server does not tell them."""
 
     def __init__(self, server: ServerClient, options: str, agents: Sequence[Mapping[str, Any]]) -> None:
+        """`agents` are what the server answers at `AGENTS`."""
         self._server, self.options = server, options
         # A goal tells its schemas; a chatbot has none.
         found = [each for each in agents if "custom" not in each["capabilities"]]
         self.chatbots = {each["name"]: each["capabilities"]["identity"].get("description", "") for each in found}
-
-    @classmethod
-    async def at(cls, server: ServerClient, options: str) -> "ChatsServed":
-        """Those of a server. Raises as `ServerClient.send` does."""
-        return cls(server, options, (await server.send("GET", _AGENTS, "agents"))["agents"])
 
     async def begin(self, chatbot: str, conversation_id: str = "") -> "DialogueServed":
         return DialogueServed(self._server, chatbot, conversation_id or new_id())
@@ -284,7 +280,7 @@ class DialogueServed:
             self._interrupts = ()
 
         answered = str(resume[-1]["interruptId"]) if resume else ""
-        reply = self._reply(self._server.stream(f"{_AGENTS}/{quote(self.chatbot, safe='')}", body), begin, answered)
+        reply = self._reply(self._server.stream(f"{AGENTS}/{quote(self.chatbot, safe='')}", body), begin, answered)
         await anext(reply, None)
         return reply
 

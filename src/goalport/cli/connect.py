@@ -58,22 +58,6 @@ class Machine:
     environment: Mapping[str, str]
     workspace: Path
 
-    @property
-    def places(self) -> Mapping[str, object]:
-        """The folders that paths in `clients.toml` begin with."""
-        # Where programs keep their configuration by Unix conventions, on macOS too.
-        config = Path(self.environment.get("XDG_CONFIG_HOME") or self.home / ".config")
-        data = {
-            "darwin": self.home / "Library" / "Application Support",
-            "win32": Path(self.environment.get("APPDATA") or self.home / "AppData" / "Roaming"),
-        }
-        return {
-            "home": self.home,
-            "workspace": self.workspace,
-            "config": config,
-            "data": data.get(self.system, config),
-        }
-
 
 @dataclass(frozen=True)
 class KeyWay:
@@ -107,8 +91,16 @@ class Client:
 
     def file(self, scope: Scope, machine: Machine) -> Path:
         """The file of a scope."""
-        places = self.files if machine.system != "win32" else {**self.files, **self.on_windows}
-        return Path(_filled(places[scope], machine.places))
+        home, environment = machine.home, machine.environment
+        # Where programs keep their configuration by Unix conventions, on macOS too.
+        config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
+        data = {
+            "darwin": home / "Library" / "Application Support",
+            "win32": Path(environment.get("APPDATA") or home / "AppData" / "Roaming"),
+        }.get(machine.system, config)
+        files = self.files if machine.system != "win32" else {**self.files, **self.on_windows}
+        places = {"home": home, "workspace": machine.workspace, "config": config, "data": data}
+        return Path(_filled(files[scope], places))
 
 
 def _filled(template: Any, values: Mapping[str, object]) -> Any:
@@ -196,13 +188,12 @@ class ClientConfig:
 
         Raises `ValueError` for a text that cannot be changed without the risk of losing data.
         """
-        is_toml = self.client.format == "toml"
-        if is_toml:
-            import tomlkit
+        if self.client.format == "toml":
+            from tomlkit import dumps, parse
 
-            content = _mapping(tomlkit.parse(text), "the file")
+            content = _mapping(parse(text), "the file")
         else:
-            content = _mapping(read_json(text) if text.strip() else {}, "the file")
+            content, dumps = _mapping(read_json(text) if text.strip() else {}, "the file"), None
         before = copy.deepcopy(content)
         known: MutableMapping[str, Any] = content
         for key in (*self.client.section, self.name):
@@ -223,10 +214,8 @@ class ClientConfig:
             listed += [dict(each) for each in self.inputs if each["id"] not in (one.get("id") for one in listed)]
         if text.strip() and content == before:
             return text
-        if is_toml:
-            import tomlkit
-
-            return tomlkit.dumps(content)
+        if dumps is not None:
+            return dumps(content)
         if self.client.format == "yaml":
             from ruamel.yaml import YAML as Writer  # noqa: N811 - it is the library's class
 

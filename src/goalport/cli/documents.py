@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from goalport.base.caller import ANONYMOUS
 from goalport.base.errors import BadInput, DocumentError, UnknownName
 from goalport.base.words import counted, excerpt, one_line
-from goalport.cli.options import Unasked, WorkspaceFolder, workspace_root
+from goalport.cli.options import DONE, FAILED, Unasked, WorkspaceFolder, workspace_root
 from goalport.cli.terminal import Format, Record, confirmed, say, show, show_json, show_lines
 from goalport.cli.workspace import LoadedWorkspace, loop_of, open_with_warnings
 from goalport.knowledge.documents import Chunk, Chunker, ChunkerConfig, Folder, RefreshPolicy, WebFetcher
@@ -41,7 +41,6 @@ from goalport.store.postgres import PostgresAddress
 from goalport.tools import calling_from
 from goalport.workspace.settings import load_settings
 
-DONE, FAILED = 0, 1
 _PAUSE: Final = 1.0
 """Seconds after which files are looked at again."""
 _SHOWN: Final = 400

@@ -59,8 +59,7 @@ def new(
     is_first = not settings.asks_for_keys
     with _changing(settings) as entries:
         entries.append(made.entry)
-    _note(settings, "key_created", made.entry)
-    _show_new(made, settings, is_first=is_first)
+    _announce(made, settings, is_first=is_first)
 
 
 def list_keys(*, structured: AsJson = False, workspace: WorkspaceFolder = Path()) -> None:
@@ -139,8 +138,7 @@ def rotate(
             for each in entries
         ]
         entries.append(made.entry)
-    _note(settings, "key_created", made.entry)
-    _show_new(made, settings, is_first=False)
+    _announce(made, settings)
     say(f"{counted(len(valid), 'earlier key')} of {made.entry.name} will end: {local_time(end)} at the latest.")
 
 
@@ -165,8 +163,10 @@ def _note(settings: Settings, deed: str, *entries: KeyEntry) -> None:
     audit.close()
 
 
-def _show_new(made: NewKey, settings: Settings, *, is_first: bool) -> None:
+def _announce(made: NewKey, settings: Settings, *, is_first: bool = False) -> None:
+    """Note a new key in the audit log, and show it."""
     key, entry = made.key.get_secret_value(), made.entry
+    _note(settings, "key_created", entry)
     print(key, flush=True)
     ends = "it does not expire" if entry.expires is None else f"it expires {local_time(entry.expires)}"
     say(f"That is the key of {entry.name} ({entry.id}: {', '.join(entry.scopes)}; {ends}). It is shown this once.")

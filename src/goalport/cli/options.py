@@ -17,6 +17,8 @@ from cyclopts import Parameter
 from goalport.base.errors import BadInput, WorkspaceError
 from goalport.base.words import one_line
 
+DONE, FAILED, MISUSED, UNFIT, INTERRUPTED = 0, 1, 2, 3, 130
+"""The exit codes: success, a failure, wrong usage, nothing that fits a sentence, stopped with Ctrl-C."""
 DEBUG: ContextVar[bool] = ContextVar("debug", default=False)
 """Whether `--debug` was given: errors are printed with their traceback."""
 _LONGEST: Final = 60

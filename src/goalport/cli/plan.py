@@ -11,12 +11,10 @@ from goalport.agents.domain import Action, Agent, Goal
 from goalport.agents.plan import Available, Explanation, HasRun, LastResult, Plan, StepReason, in_words
 from goalport.base.errors import UnknownName
 from goalport.base.words import counted, type_label
-from goalport.cli.options import WorkspaceFolder
+from goalport.cli.options import DONE, FAILED, WorkspaceFolder
 from goalport.cli.terminal import show_json
 from goalport.cli.workspace import goal_named, open_with_warnings
 from goalport.runtime.process import asks_a_model, planner_for
-
-REACHED, UNREACHED = 0, 1
 
 
 class ExplainedGoal(NamedTuple):
@@ -81,7 +79,7 @@ def plan(
             print(_mermaid(explained))
         case "json":
             show_json([*map(_record, explained)])
-    return REACHED if all(each.explanation.plan for each in explained) else UNREACHED
+    return DONE if all(each.explanation.plan for each in explained) else FAILED
 
 
 def _asked_by(action: Action, servers: Container[str]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from goalport.base.errors import BadInput
 from goalport.base.events import from_json
 from goalport.base.observe import in_words
 from goalport.base.words import one_line
-from goalport.cli.options import AsJson, StructuredResult, WorkspaceFolder, given_text
+from goalport.cli.options import FAILED, INTERRUPTED, AsJson, StructuredResult, WorkspaceFolder, given_text
 from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.sources import SHELL_LOOP, Asked, Page, Server, Source, View, run_here, source_of
 from goalport.cli.terminal import local_time, say, show as show_records, show_json, show_lines
@@ -25,7 +25,6 @@ from goalport.cli.terminal import local_time, say, show as show_records, show_js
 Status = Literal[
     "running", "waiting", "resting", "stuck", "paused", "not_started", "completed", "failed", "terminated", "killed"
 ]
-FAILED, INTERRUPTED = 1, 130
 Wait = Annotated[
     bool,
     Parameter(

@@ -28,10 +28,8 @@ from goalport.base.colours import coloured
 from goalport.base.errors import BadInput, GoalportError, UnknownName
 from goalport.base.secrecy import traceback_of
 from goalport.base.words import did_you_mean, nearest, visible
-from goalport.cli.options import DEBUG
+from goalport.cli.options import DEBUG, DONE, FAILED, INTERRUPTED, MISUSED
 
-DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
-"""The exit codes: success, a failure, wrong usage, stopped with Ctrl-C."""
 _THREAD_SECONDS = 0.5
 """How long a thread is given to end by itself."""
 _NEW_OBJECTS = 300_000

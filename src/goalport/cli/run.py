@@ -15,7 +15,7 @@ from goalport.base.caller import OPERATOR
 from goalport.base.errors import AlreadyAnswered, BadInput, DeclarationError, GoalportError, NothingChosen, UnknownName
 from goalport.base.events import Event
 from goalport.base.words import type_label
-from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
+from goalport.cli.options import FAILED, MISUSED, UNFIT, StructuredResult, WorkspaceFolder, object_of
 from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.questions import answer_of
 from goalport.cli.terminal import say, show_json, show_result
@@ -43,7 +43,6 @@ from goalport.server.publish.output import OutputFormat, Wire
 from goalport.server.publish.published_arguments import PublishedArguments
 
 T = TypeVar("T")
-FAILED, MISUSED, UNFIT = 1, 2, 3
 _NOBODY: Final = (
     "Nobody can be asked here, so the process was ended with its questions open. Run the command on a terminal, which"
     " asks them; or start `goalport serve` and answer in an MCP client."

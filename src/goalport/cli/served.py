@@ -21,11 +21,11 @@ from goalport.base.errors import BadInput, GoalportError, causes
 from goalport.base.hosts import http_url
 from goalport.base.secrecy import hide
 from goalport.base.words import cleaned, one_line
+from goalport.cli.options import FAILED
 from goalport.cli.sources import Asked, Page, View
 from goalport.cli.terminal import Record, local_time, say, show_result
 from goalport.server.auth.keys import KEY_VARIABLE
 
-FAILED: Final = 1
 _VARIABLES: Final = (KEY_VARIABLE, "GOALPORT_TOKEN")
 """The variables with a key or token for the server; the first that is set counts."""
 _PROBLEM: Final = "urn:goalport:problem:"

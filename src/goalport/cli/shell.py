@@ -21,11 +21,9 @@ from goalport.base.errors import BadInput, DeclarationError, GoalportError, Unkn
 from goalport.base.secrecy import hide
 from goalport.base.words import one_line, type_label
 from goalport.cli.conversations import READER
-from goalport.cli.options import WorkspaceFolder, workspace_root
+from goalport.cli.options import INTERRUPTED, MISUSED, WorkspaceFolder, workspace_root
 from goalport.cli.program import (
     GROUPS,
-    INTERRUPTED,
-    MISUSED,
     OPTIONS,
     app as program,
     execute,

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from goalport.base.errors import BadInput, GoalportError, UnknownName, Unreadable
 from goalport.base.events import as_json
-from goalport.cli.options import workspace_root
+from goalport.cli.options import FAILED, workspace_root
 from goalport.cli.sources import NOTHING_STORED, Asked, Page, Source, View
 from goalport.cli.terminal import local_time, say, show_result
 from goalport.cli.views import View as StepView
@@ -36,7 +36,6 @@ from goalport.server.publish.resources import invocation_view, process_view, que
 from goalport.store import Codec, Json, ProcessRecord, ProcessStore, StoredProcess, StoredTypes
 from goalport.workspace.settings import Settings, load_settings
 
-FAILED: Final = 1
 _AT_A_TIME: Final = 500
 """How many events are read at once."""
 

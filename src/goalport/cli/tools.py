@@ -18,7 +18,7 @@ from cyclopts import App, Parameter
 from goalport.base.caller import OPERATOR
 from goalport.base.errors import ToolError, UnknownName
 from goalport.base.words import counted
-from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
+from goalport.cli.options import DONE, FAILED, StructuredResult, WorkspaceFolder, object_of
 from goalport.cli.terminal import Format, Record, say, show, show_json, show_result
 from goalport.cli.workspace import LoadedWorkspace, open_with_warnings, open_workspace
 from goalport.runtime.platform import AgentPlatform
@@ -27,8 +27,6 @@ from goalport.server.publish.exported_tools import FunctionTool
 from goalport.server.publish.output import WrittenResult
 from goalport.tools.upstream.active_calls import call_hooks
 from goalport.tools.upstream.upstream_server import ServerReport, ServerState
-
-DONE, FAILED = 0, 1
 
 Timeout = Annotated[
     float | None, Parameter(help="Seconds that connecting to a server may take. Default: its connectTimeout, or 30.")
@@ -60,9 +58,18 @@ def tools(
 
     async def listed() -> dict[str, list[Record]]:
         async with connected(loaded, timeout) as platform:
+            known, groups = platform.upstream.config.servers, platform.upstream.groups
             for each in trust:
-                _trust(platform, each)
-            for warning in platform.upstream.groups.warnings():
+                server, _, tool = each.partition("/")
+                if server not in known:
+                    raise UnknownName("server", server, known)
+                withheld = [tool] if tool else [name for origin, name in groups.withheld() if origin == server]
+                for name in withheld:
+                    groups.trust(server, name)
+                    say(f"Trusted: {server}/{name}, as it is now.")
+                if not withheld:
+                    say(f"Nothing of {server} is withheld.")
+            for warning in groups.warnings():
                 say(f"warning: {warning}")
             servers: list[Record] = [
                 {
@@ -203,20 +210,6 @@ def _opened(workspace: Path) -> LoadedWorkspace:
     for problem in loaded.platform.upstream.config.problems:
         say(f"warning: {problem}")
     return loaded
-
-
-def _trust(platform: AgentPlatform, named: str) -> None:
-    """Trust a tool, or all withheld tools of a server. Raises `UnknownName`."""
-    upstream = platform.upstream
-    server, _, tool = named.partition("/")
-    if server not in upstream.config.servers:
-        raise UnknownName("server", server, upstream.config.servers)
-    withheld = [name for origin, name in upstream.groups.withheld() if origin == server]
-    for each in [tool] if tool else withheld:
-        upstream.groups.trust(server, each)
-        say(f"Trusted: {server}/{each}, as it is now.")
-    if not tool and not withheld:
-        say(f"Nothing of {server} is withheld.")
 
 
 def _groups(platform: AgentPlatform) -> Iterator[Record]:

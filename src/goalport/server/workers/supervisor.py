@@ -17,8 +17,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence, Set as AbstractSet
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence, Set as AbstractSet
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
@@ -236,21 +236,14 @@ async def supervise(settings: Settings, command: Sequence[str]) -> int:
     Raises `SettingsError` if it cannot listen. If the first worker does not get ready, its exit code is returned.
     """
     log_to_stderr(settings.log_level, settings.log_format, process=True)
-    with bind(settings) as listener:
+    with bind(settings) as listener, ExitStack() as stack:
         listener.setblocking(False)
-        with _metrics_folder(settings) as folder:
-            return await _Supervisor(settings, command, listener, folder).run()
-
-
-@contextmanager
-def _metrics_folder(settings: Settings) -> Generator[str]:
-    """A folder for the numbers of the workers, unless the environment names one; empty if nobody reads them."""
-    named = os.environ.get(METRICS_VARIABLE, "")
-    if named or not settings.metrics:
-        yield named if settings.metrics else ""
-    else:
-        with TemporaryDirectory(prefix="goalport-metrics-", ignore_cleanup_errors=True) as folder:
-            yield folder
+        # A folder for the numbers of the workers, unless the environment names one; empty if nobody reads them.
+        folder = os.environ.get(METRICS_VARIABLE, "") if settings.metrics else ""
+        if settings.metrics and not folder:
+            temporary = TemporaryDirectory(prefix="goalport-metrics-", ignore_cleanup_errors=True)
+            folder = stack.enter_context(temporary)
+        return await _Supervisor(settings, command, listener, folder).run()
 
 
 @dataclass(eq=False)
