@@ -135,7 +135,7 @@ async def _chats(server: str | None, settings: Settings, workspace: Path, stack:
     if server:
         client = await stack.enter_async_context(ServerClient(server))
         return ChatsServed(client, f" --server {hide(server)}", (await client.send("GET", AGENTS, "agents"))["agents"])
-    loaded = kept_in_memory(workspace) or await stack.enter_async_context(driven(settings, drive=True))
+    loaded = await stack.enter_async_context(driven(settings, drive=True, kept=kept_in_memory(workspace)))
     platform = loaded.platform
     if not platform.chatbots and any(each.goals for each in platform.agents):
         open_mode = settings.front_tool == "open"

@@ -8,7 +8,7 @@ the commands that read the store.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import quote
@@ -274,28 +274,24 @@ class DialogueServed:
             "forwardedProps": {},
             **({"resume": [*resume]} if resume else {}),
         }
-
-        def begin() -> None:
-            self._messages = [*(self._messages if earlier is None else earlier), *new]
-            self._interrupts = ()
-
-        answered = str(resume[-1]["interruptId"]) if resume else ""
-        reply = self._reply(self._server.stream(f"{AGENTS}/{quote(self.chatbot, safe='')}", body), begin, answered)
+        stream = self._server.stream(f"{AGENTS}/{quote(self.chatbot, safe='')}", body)
+        messages = [*(self._messages if earlier is None else earlier), *new]
+        reply = self._reply(stream, messages, str(resume[-1]["interruptId"]) if resume else "")
         await anext(reply, None)
         return reply
 
-    async def _reply(
-        self, stream: AsyncGenerator[Mapping[str, Any]], begin: Callable[[], None], answered: str
-    ) -> Reply:
-        """The events of goalport that the events of a run tell: first None, as soon as it is known to have begun."""
+    async def _reply(self, stream: AsyncGenerator[Mapping[str, Any]], messages: list[Message], answered: str) -> Reply:
+        """The events of goalport that the events of a run tell: first None, as soon as it is known to have begun.
+
+        `messages` are those of the conversation then, and `answered` is the question that it has an answer to.
+        """
         texts, sent, steps, begun, failure = defaultdict[str, str](str), list[str](), 0, False, ""
         async with aclosing(stream):
             async for told in stream:
                 if told["type"] == "RUN_ERROR" and not begun and told.get("code") != "turn-failed":
                     raise _refusal(told, answered)
                 if not begun and told["type"] not in _BEFORE_REFUSALS:
-                    begun = True
-                    begin()
+                    begun, self._messages, self._interrupts = True, messages, ()
                     yield None
                 match told["type"]:
                     case "TEXT_MESSAGE_CONTENT":

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Self, cast
 from urllib.parse import quote, urlsplit
@@ -243,11 +244,8 @@ class ServedProcesses:
 
     def __init__(self, address: str, options: str, *, hint: str = "", of_all: bool = False) -> None:
         self.options, self.live = options, True
-        self._address, self._hint = address, hint
+        self._client = partial(ServerClient, address, hint)
         self._of_all = {"all": True} if of_all else {}
-
-    def _client(self) -> ServerClient:
-        return ServerClient(self._address, self._hint)
 
     async def page(self, statuses: Sequence[str], limit: int, after: str) -> Page:
         found: list[Mapping[str, Any]] = []

@@ -108,7 +108,7 @@ class StoredProcesses:
 
     @asynccontextmanager
     async def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AsyncGenerator[Asked]:
-        async with self._changing(drive=wait) as loaded:
+        async with driven(self._settings, drive=wait, kept=self._kept) as loaded:
             platform = loaded.platform
             question = find_question(await platform.process(process_id), question_id)[1]
             answered: AgentProcess
@@ -127,7 +127,7 @@ class StoredProcesses:
             yield Asked(question_view(question), status, settle, lambda structured: shown_end(answered, structured))
 
     async def kill(self, process_id: str, reason: str) -> str:
-        async with self._changing(drive=False) as loaded:
+        async with driven(self._settings, drive=False, kept=self._kept) as loaded:
             processes = loaded.platform.processes
             try:
                 process = await processes.find(process_id)
@@ -139,14 +139,6 @@ class StoredProcesses:
             process.kill(reason)
             await process.rest()
             return f"Process {process.id} is {process.status}."
-
-    @asynccontextmanager
-    async def _changing(self, *, drive: bool) -> AsyncGenerator[LoadedWorkspace]:
-        if self._kept is not None:
-            yield self._kept
-        else:
-            async with driven(self._settings, drive=drive) as loaded:
-                yield loaded
 
 
 async def in_shell(process_id: str, others: Source) -> Source:
@@ -220,8 +212,16 @@ async def shown_end(process: AgentProcess, structured: bool) -> int:  # noqa: FB
 
 
 @asynccontextmanager
-async def driven(settings: Settings, *, drive: bool) -> AsyncGenerator[LoadedWorkspace]:
-    """A workspace whose stored processes can be changed; `drive`: they go on here after that."""
+async def driven(
+    settings: Settings, *, drive: bool, kept: LoadedWorkspace | None = None
+) -> AsyncGenerator[LoadedWorkspace]:
+    """A workspace whose stored processes can be changed, or the one that a shell has `kept` open.
+
+    `drive`: they go on here after that.
+    """
+    if kept is not None:
+        yield kept
+        return
     loaded = open_with_settings(settings.workspace, settings, migrates=drive)
     warn_of_problems(loaded)
     loaded.platform.processes.disable_takeover(drive=drive)
