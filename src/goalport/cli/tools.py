@@ -58,18 +58,9 @@ def tools(
 
     async def listed() -> dict[str, list[Record]]:
         async with connected(loaded, timeout) as platform:
-            known, groups = platform.upstream.config.servers, platform.upstream.groups
             for each in trust:
-                server, _, tool = each.partition("/")
-                if server not in known:
-                    raise UnknownName("server", server, known)
-                withheld = [tool] if tool else [name for origin, name in groups.withheld() if origin == server]
-                for name in withheld:
-                    groups.trust(server, name)
-                    say(f"Trusted: {server}/{name}, as it is now.")
-                if not withheld:
-                    say(f"Nothing of {server} is withheld.")
-            for warning in groups.warnings():
+                _trust(platform, each)
+            for warning in platform.upstream.groups.warnings():
                 say(f"warning: {warning}")
             servers: list[Record] = [
                 {
@@ -203,6 +194,20 @@ async def connected(loaded: LoadedWorkspace, seconds: float | None = None) -> As
         upstream.show_sign_in = open_browser
     async with loaded.platform as platform:
         yield platform
+
+
+def _trust(platform: AgentPlatform, named: str) -> None:
+    """Trust a tool, or all withheld tools of a server. Raises `UnknownName`."""
+    known, groups = platform.upstream.config.servers, platform.upstream.groups
+    server, _, tool = named.partition("/")
+    if server not in known:
+        raise UnknownName("server", server, known)
+    withheld = [tool] if tool else [name for origin, name in groups.withheld() if origin == server]
+    for each in withheld:
+        groups.trust(server, each)
+        say(f"Trusted: {server}/{each}, as it is now.")
+    if not withheld:
+        say(f"Nothing of {server} is withheld.")
 
 
 def _opened(workspace: Path) -> LoadedWorkspace:
