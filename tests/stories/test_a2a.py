@@ -1,8 +1,10 @@
 """An agent of the SDK of A2A gives work to a server; the server is killed, and a person answers at the next one."""
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import anyio
+import httpx
 import httpx2
 import pytest
 from a2a.client import ClientConfig, create_client
@@ -59,9 +61,18 @@ def said(text: str) -> SendMessageRequest:
     return SendMessageRequest(message=Message(message_id="m-1", role=Role.ROLE_USER, parts=[Part(text=text)]))
 
 
+@pytest.fixture
+async def patient() -> AsyncGenerator[httpx.AsyncClient]:
+    """A client that waits while a server imports the SDK for its first request."""
+    async with httpx.AsyncClient(timeout=60) as client:
+        yield client
+
+
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
-async def test_a_task_outlives_its_server_and_waits_for_a_person(tmp_path: Path, binding: str) -> None:
-    config = ClientConfig(supported_protocol_bindings=[binding])
+async def test_a_task_outlives_its_server_and_waits_for_a_person(
+    tmp_path: Path, patient: httpx.AsyncClient, binding: str
+) -> None:
+    config = ClientConfig(supported_protocol_bindings=[binding], httpx_client=patient)
     async with running(tmp_path, FILES, data_dir=str(tmp_path / "data")) as server:
         async with await create_client(server.address, config) as client:
             with anyio.fail_after(60):
@@ -88,8 +99,8 @@ async def test_a_task_outlives_its_server_and_waits_for_a_person(tmp_path: Path,
         assert again[0].task.id != task.id
 
 
-async def test_what_a_killed_server_has_not_told_the_next_one_tells(tmp_path: Path) -> None:
-    config = ClientConfig(supported_protocol_bindings=["JSONRPC"])
+async def test_what_a_killed_server_has_not_told_the_next_one_tells(tmp_path: Path, patient: httpx.AsyncClient) -> None:
+    config = ClientConfig(supported_protocol_bindings=["JSONRPC"], httpx_client=patient)
     data, own = str(tmp_path / "data"), "127.0.0.1"
     async with receiving(Response(status_code=503)) as receiver:
         async with running(tmp_path, FILES, data_dir=data, a2a_push_allow=own) as server:

@@ -25,7 +25,7 @@ from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import AgentProcess, asks_models
 from goalport.server.publish.exported_tools import FunctionTool, annotations_of, read_or_note
 from goalport.server.publish.handle import CHAT_HANDLE, HANDLE, LARGE, with_alternatives
-from goalport.server.publish.output import ChatReply, OutputFormat, chat_tool_name, may_be_large
+from goalport.server.publish.output import ChatReply, OutputFormat, may_be_large
 from goalport.server.publish.portability import snake_identifier
 from goalport.server.publish.published_arguments import PublishedArguments, unknown_fields
 from goalport.tools import Tool as ExportedTool
@@ -52,11 +52,6 @@ class Offer:
     may_ask: bool
     """Whether an action may ask a person."""
     asks_models: bool
-
-    @property
-    def owner(self) -> str:
-        """The goals and the agent of the tool, for messages."""
-        return " and ".join(f"goal {goal.name} of agent {self.agent.name}" for goal in self.goals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +164,8 @@ class CallPolicy:
     def of_chatbot(cls, agent: Agent) -> "CallPolicy":
         """The policy of the turns of the chatbot that an agent is."""
         stops = agent.chat is not None and agent.chat.stop_when_reader_leaves
-        return cls(chat_tool_name(agent.name), OutputFormat.of(ChatReply), detached=not stops, may_give_handle=True)
+        name, output = f"chat_{snake_identifier(agent.name)}", OutputFormat.of(ChatReply)
+        return cls(name, output, detached=not stops, may_give_handle=True)
 
     @classmethod
     def of_process(cls, process: AgentProcess) -> "CallPolicy":
@@ -239,11 +235,6 @@ class GoalTool:
         field = properties.get(required[0], {})
         free = field.get("type") == "string" and not {"enum", "const", "format", "pattern"} & field.keys()
         return required[0] if free else None
-
-
-def is_tool(published: object) -> bool:
-    """Whether something published is an exported tool, and no goal, although each of its calls is a process."""
-    return isinstance(published, GoalTool) and published.is_tool
 
 
 _GOES_ON: Final = (

@@ -21,7 +21,7 @@ from goalport.base.secrecy import hide_known, hide_known_in
 from goalport.base.words import type_name
 from goalport.runtime.chat import Conversation, ConversationMessage
 from goalport.runtime.process import AgentProcess, Completed
-from goalport.server.publish.portability import Schema, is_object, nodes, portable, snake_identifier, split_definitions
+from goalport.server.publish.portability import Schema, is_object, nodes, portable, split_definitions
 from goalport.tools import ToolResult
 from goalport.tools.schemas import UNREADABLE, PlainSchema, may_hold_non_finite, non_finite_in_words, why_not_json
 
@@ -421,8 +421,3 @@ def last_reply(conversation: Conversation) -> Sequence[ConversationMessage]:
     entries = conversation.entries
     begin = next((place for place in range(len(entries), 0, -1) if entries[place - 1].role == "user"), 0)
     return [each for each in entries[begin:] if each.role == "assistant"]
-
-
-def chat_tool_name(chatbot: str) -> str:
-    """The name of the tool by which clients talk to the chatbot of that name."""
-    return f"chat_{snake_identifier(chatbot)}"

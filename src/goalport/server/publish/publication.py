@@ -29,7 +29,7 @@ from goalport.server.publish.exported_tools import (
     publish_groups,
     read_or_note,
 )
-from goalport.server.publish.goal_tools import ChatTool, GoalPrompt, GoalTool, Offer, Refusal, is_tool, offers_of
+from goalport.server.publish.goal_tools import ChatTool, GoalPrompt, GoalTool, Offer, Refusal, offers_of
 from goalport.server.publish.handle import RESULT, Companion, companions
 from goalport.server.publish.output import may_be_large
 from goalport.server.publish.portability import client_warnings, name_fault
@@ -271,8 +271,9 @@ def _wanted(
         where = f" ({each.agent.source})" if each.agent.source else ""
         cannot = f"is not published: its export or its types{where} cannot be described in JSON. "
         if isinstance(each, Offer):
-            tool = read_or_note(partial(GoalTool.of, each), problems, f"The {each.owner} {cannot}")
-            wanted += [] if tool is None else [_Named(each.name, f"the {each.owner}", tool)]
+            owner = " and ".join(f"goal {goal.name} of agent {each.agent.name}" for goal in each.goals)
+            tool = read_or_note(partial(GoalTool.of, each), problems, f"The {owner} {cannot}")
+            wanted += [] if tool is None else [_Named(each.name, f"the {owner}", tool)]
         elif each.unreadable:
             problems.append(f"The goal {each.goal.name} of agent {each.agent.name} {cannot}{each.reason}")
     chatbots = [ChatTool.of(agent) for agent in platform.agents if agent.chat is not None]
@@ -314,7 +315,7 @@ def _prompts(
     wanted: list[tuple[str, str, PublishedPrompt]] = [
         (each.name, each.owner, GoalPrompt.of(each.name, each.published))
         for each in tools
-        if isinstance(each.published, GoalTool | ChatTool) and not is_tool(each.published)
+        if isinstance(each.published, ChatTool) or (isinstance(each.published, GoalTool) and not each.published.is_tool)
     ]
     wanted += [(each.prompt.name, f"the raw prompt {each.prompt.name}", each) for each in workspace.values(RawPrompt)]
     prompts = _by_name("prompt", wanted, problems)

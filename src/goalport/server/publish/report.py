@@ -14,7 +14,7 @@ from goalport.base.words import counted, first_line, listed, type_label, type_na
 from goalport.runtime.platform import AgentPlatform, UpstreamServers
 from goalport.runtime.process import asks_a_model
 from goalport.server.publish.exported_tools import FunctionTool, RawTool
-from goalport.server.publish.goal_tools import ChatTool, GoalTool, is_tool
+from goalport.server.publish.goal_tools import ChatTool, GoalTool
 from goalport.server.publish.handle import Companion
 from goalport.server.publish.portability import snake_identifier
 from goalport.server.publish.publication import Publication, PublishedTool
@@ -98,7 +98,7 @@ def further_lines(publication: Publication, platform: AgentPlatform) -> Iterator
     """The indented lines about tools that are no goals, and about the groups and servers that nothing is wrong with."""
     kinds: dict[str, list[str]] = {}
     for name, tool in publication.tools.items():
-        if is_tool(tool) or not isinstance(tool, GoalTool | ChatTool):
+        if not isinstance(tool, GoalTool | ChatTool) or (isinstance(tool, GoalTool) and tool.is_tool):
             kinds.setdefault(_KINDS[type(tool)], []).append(name)
     for kind, names in kinds.items():
         yield f"  {kind}: {', '.join(names)}"
