@@ -270,10 +270,7 @@ class _Methods(dict[str, Callable[[Any], Any]]):
 
 
 class PlainSchema(GenerateJsonSchema):
-    """Pydantic's schema without made-up titles and with `items` for each array.
-
-    Defaults that JSON cannot express are omitted without a warning.
-    """
+    """Pydantic's schema with `items` for each array, and without made-up titles and defaults that are no JSON."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic declares it so
 
@@ -308,10 +305,7 @@ class PlainSchema(GenerateJsonSchema):
 
 
 class LabelledSchema(PlainSchema):
-    """A schema for people: the members of an enumeration have titles.
-
-    They are the `label` or `title` of a member, or its name where its value is no text.
-    """
+    """A schema for people: members of an enumeration have titles, by their `label`, `title` or name."""
 
     def enum_schema(self, schema: Any) -> Any:
         made = super().enum_schema(schema)

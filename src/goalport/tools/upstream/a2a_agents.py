@@ -153,7 +153,7 @@ class AgentConnection(Connection):
                 f"what the agent {self._config.name!r} answered is no A2A: {one_line(str(error))}"
             ) from error
         except (A2AError, httpx2.HTTPError) as error:
-            why = _said(error.response) if isinstance(error, httpx2.HTTPStatusError) else str(error)
+            why = _error_message(error.response) if isinstance(error, httpx2.HTTPStatusError) else str(error)
             why = one_line(why or self.transport.error)
             raise ToolError(f"the agent {self._config.name!r} refused the message: {why}") from error
 
@@ -206,7 +206,7 @@ class AgentConnection(Connection):
         return card
 
 
-def _said(response: httpx2.Response) -> str:
+def _error_message(response: httpx2.Response) -> str:
     """What an error of HTTP+JSON says, which the SDK reads for another client alone; empty: nothing."""
     with suppress(ValueError, TypeError, KeyError, httpx2.StreamError):
         return str(response.json()["error"]["message"])
@@ -230,23 +230,23 @@ class _RemoteTask:
         self._record = call.hooks.record
         self._id = self._record.begun if self._record is not None else ""
         self._key = self._record.key if self._record is not None else uuid4().hex
-        self._told, self._pause = 0, _PAUSE
+        self._reports, self._pause = 0, _PAUSE
 
     async def result(self, skill: str, arguments: Mapping[str, object]) -> "CallToolResult":
         """Send the message, unless that was done before the program ended, and follow the task to its end."""
         if self._id:
-            found = await self._looked_at()
+            found = await self._poll()
         else:
             given = [each for each in (arguments.get("message"), arguments.get("data")) if each or each == {}]
-            found = await self._sent(self._key, map(_part, given), {"skill": skill} if skill else {})
+            found = await self._send(self._key, map(_part, given), {"skill": skill} if skill else {})
         while not isinstance(found, a2a.Message):
-            words = _words(found.status.message.parts)
+            words = _text_of(found.status.message.parts)
             match found.status.state:
                 case TaskState.TASK_STATE_COMPLETED:
                     parts = [part for each in found.artifacts for part in each.parts]
                     return _result(parts or found.status.message.parts)
                 case TaskState.TASK_STATE_INPUT_REQUIRED:
-                    found = await self._answered(found)
+                    found = await self._answer(found)
                 case TaskState.TASK_STATE_AUTH_REQUIRED:
                     await self.cancel()
                     raise ToolError(f"the agent {self._server!r} wants a person to sign in there first. {words}")
@@ -254,12 +254,12 @@ class _RemoteTask:
                     ended = TaskState.Name(found.status.state).removeprefix("TASK_STATE_").lower()
                     raise ToolError(f"the agent {self._server!r} {ended} the task. {words}".rstrip())
                 case _:
-                    await self._rest()
+                    await self._pause_longer()
                     try:
-                        found = await self._after(self._client.subscribe(a2a.SubscribeToTaskRequest(id=self._id)))
+                        found = await self._follow(self._client.subscribe(a2a.SubscribeToTaskRequest(id=self._id)))
                     except (NotImplementedError, A2AError, httpx2.HTTPError):
                         # The agent has no streams, is away, or the task has just ended.
-                        found = await self._looked_at()
+                        found = await self._poll()
         return _result(found.parts)
 
     async def cancel(self) -> None:
@@ -268,7 +268,7 @@ class _RemoteTask:
             with anyio.move_on_after(_CANCEL_SECONDS, shield=True), suppress(A2AError, httpx2.HTTPError):
                 await self._client.cancel_task(a2a.CancelTaskRequest(id=self._id))
 
-    async def _sent(
+    async def _send(
         self, key: str, parts: Iterable[a2a.Part], metadata: dict[str, Any], context: str = ""
     ) -> a2a.Task | a2a.Message:
         """Tell the agent something; what has come of it until the task ends, asks, or is silent."""
@@ -276,13 +276,13 @@ class _RemoteTask:
             message_id=key, role=a2a.Role.ROLE_USER, task_id=self._id, context_id=context, parts=parts
         )
         message.metadata.update(metadata)
-        return await self._after(self._client.send_message(a2a.SendMessageRequest(message=message)))
+        return await self._follow(self._client.send_message(a2a.SendMessageRequest(message=message)))
 
-    async def _rest(self) -> None:
+    async def _pause_longer(self) -> None:
         await anyio.sleep(self._pause)
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 
-    async def _after(self, events: AsyncIterator[a2a.StreamResponse]) -> a2a.Task | a2a.Message:
+    async def _follow(self, events: AsyncIterator[a2a.StreamResponse]) -> a2a.Task | a2a.Message:
         """The task after a stream has ended, has come to where the task needs somebody, or has been silent for long."""
         event: Any = None
         state: Any = TaskState.TASK_STATE_WORKING
@@ -306,16 +306,16 @@ class _RemoteTask:
                             await self._record.note_begun(identity)
                     state = TaskState.TASK_STATE_WORKING
                     if hasattr(about, "status"):
-                        state, words = about.status.state, _words(about.status.message.parts)
+                        state, words = about.status.state, _text_of(about.status.message.parts)
                         if (report := self._call.hooks.progress) is not None and words:
-                            self._told += 1
-                            await report(self._told, None, cleaned(words, _PROGRESS_CHARACTERS))
+                            self._reports += 1
+                            await report(self._reports, None, cleaned(words, _PROGRESS_CHARACTERS))
             except httpx2.TransportError:
                 if not self._id:
                     raise
-        return await self._looked_at()
+        return await self._poll()
 
-    async def _looked_at(self) -> a2a.Task:
+    async def _poll(self) -> a2a.Task:
         """The task as it is now. An agent that is away is asked again, for as long as the call may take."""
         if not self._id:
             raise ToolError(f"the agent {self._server!r} answered with nothing.")
@@ -325,12 +325,12 @@ class _RemoteTask:
             except (httpx2.TransportError, httpx2.HTTPStatusError) as error:
                 if isinstance(error, httpx2.HTTPStatusError) and not error.response.is_server_error:
                     raise
-                await self._rest()
+                await self._pause_longer()
             else:
                 self._call.renew()
                 return found
 
-    async def _answered(self, task: a2a.Task) -> a2a.Task | a2a.Message:
+    async def _answer(self, task: a2a.Task) -> a2a.Task | a2a.Message:
         """What comes of a person's answer to the question of a task. Raises `ToolError` where there is none."""
         said, ask = task.status.message, self._call.hooks.ask
         asked = _question(said.parts)
@@ -356,10 +356,10 @@ class _RemoteTask:
             metadata["declined"] = answer["answer"] = "A person declined."
         parts = [_part(answer["answer"], asked.get("call"))]
         try:
-            return await self._sent(f"{self._key}-{own}"[:200], parts, metadata, task.context_id)
+            return await self._send(f"{self._key}-{own}"[:200], parts, metadata, task.context_id)
         except (A2AError, httpx2.HTTPStatusError):
             # Somebody else may have answered, through another door.
-            now = await self._looked_at()
+            now = await self._poll()
             if now.status.state == task.status.state and now.status.message.message_id == said.message_id:
                 raise
             return now
@@ -367,7 +367,7 @@ class _RemoteTask:
 
 def _question(parts: Iterable[a2a.Part]) -> dict[str, Any]:
     """What is asked: in words, by the form of another goalport, or by the call of a tool with which ADK asks."""
-    asked: dict[str, Any] = {"message": _words(parts), "schema": {"type": "string"}}
+    asked: dict[str, Any] = {"message": _text_of(parts), "schema": {"type": "string"}}
     for data in map(_data, parts):
         match data:
             case {"schema": dict()}:
@@ -394,24 +394,24 @@ def _part(value: object, call: Mapping[str, object] | None = None) -> a2a.Part:
     return a2a.Part(data=ParseDict(cast("Any", value), Value()), media_type="application/json", metadata=kind)
 
 
-def _words(parts: Iterable[a2a.Part]) -> str:
+def _text_of(parts: Iterable[a2a.Part]) -> str:
     return "\n".join(each.text for each in parts if each.text)
 
 
 def _data(part: a2a.Part) -> object:
     """The data of a part; None: it has none."""
-    return _whole(MessageToDict(part.data)) if part.HasField("data") else None
+    return _with_integers(MessageToDict(part.data)) if part.HasField("data") else None
 
 
-def _whole(value: object) -> object:
+def _with_integers(value: object) -> object:
     """JSON data whose whole numbers are integers again: the protocol makes them fractions."""
     match value:
         case float():
             return int(value) if value.is_integer() and abs(value) < _EXACT else value
         case dict():
-            return {name: _whole(each) for name, each in cast("dict[str, object]", value).items()}
+            return {name: _with_integers(each) for name, each in cast("dict[str, object]", value).items()}
         case list():
-            return [*map(_whole, cast("list[object]", value))]
+            return [*map(_with_integers, cast("list[object]", value))]
         case _:
             return value
 

@@ -417,14 +417,14 @@ class UpstreamServer:
                         self.retry_at = monotonic() + pause
                         # What was notified before was about the connection that is gone, and must not end the pause.
                         self._woken = anyio.Event()
-                        await self._rest(pause)
+                        await self._sleep(pause)
                     delay = min(delay * 2, self._timing.longest_delay)
         finally:
             if self.state is not ServerState.DISABLED:
                 self._set_state(ServerState.STOPPED)
             self._ended.set()
 
-    async def _rest(self, seconds: float) -> bool:
+    async def _sleep(self, seconds: float) -> bool:
         """Wait so many seconds, or until somebody wakes the task; whether somebody did, also before it waited."""
         with anyio.move_on_after(seconds):
             await self._woken.wait()
@@ -547,7 +547,7 @@ class UpstreamServer:
     async def _watch(self, connection: Connection) -> None:
         """Watch a connection until it is lost: list the tools again when they changed, ping it when it is quiet."""
         while not self._stopping:
-            woken = await self._rest(self._timing.ping_every)
+            woken = await self._sleep(self._timing.ping_every)
             if self._stopping:
                 return
             if connection.broken:
