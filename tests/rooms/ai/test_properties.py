@@ -155,6 +155,12 @@ def test_a_fence_is_read_in_time_that_grows_with_its_length(text: str) -> None:
     assert process_time() - began < 3
 
 
+def test_code_in_a_line_and_a_fence_that_was_cut_off_are_no_answer() -> None:
+    assert json_of('Use ```5``` for {"a": 1}') == '{"a": 1}'
+    assert json_of("```json\n12") is None
+    assert json_of("```json\n12\n```") == "12"
+
+
 def test_json_is_found_in_any_of_several_fences() -> None:
     said = 'See:\n```python\nprint()\n```\nand\n```json\n{"a": 1}\n  ```\nor\n```\n{"a": 2}\n```'
     assert json_of(said) == '{"a": 1}'

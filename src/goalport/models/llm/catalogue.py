@@ -131,8 +131,10 @@ class Models:
             for name in (each.card.name, f"{each.card.provider}:{each.card.name}"):
                 self._given.setdefault(name, each)
         self._given_embeddings = {each.name: each for each in embeddings}
-        self._made: dict[str, ProviderModel] = {}
-        self._made_embeddings: dict[str, ProviderEmbeddings] = {}
+        has_trial = all(each.name != TRIAL_MODEL for each in self._settings.custom)
+        self._ready: dict[str, LanguageModel] = {**({TRIAL_MODEL: TrialModel()} if has_trial else {}), **self._given}
+        """The models that were given or made, by the names by which they are chosen."""
+        self._ready_embeddings: dict[str, EmbeddingService] = {**self._given_embeddings}
 
     @property
     def default(self) -> str:
@@ -198,13 +200,12 @@ class Models:
         if not wanted:
             raise ModelNotReady("No embedding model is chosen. Set default_embedding_model in [models].")
         wanted = self._settings.embedding_services.get(wanted, wanted)
-        ready = self._given_embeddings.get(wanted) or self._made_embeddings.get(wanted)
-        if ready is None:
+        if wanted not in self._ready_embeddings:
             card, model, place = self._find(wanted)
             if place.dialect.embeddings is None:
                 raise ModelNotReady(f"{place.provider} has no embedding models. Choose one of another provider.")
-            ready = self._made_embeddings[wanted] = ProviderEmbeddings(card, wanted, model, place)
-        return ready
+            self._ready_embeddings[wanted] = ProviderEmbeddings(card, wanted, model, place)
+        return self._ready_embeddings[wanted]
 
     def cards(self) -> tuple[ModelCard, ...]:
         """The cards of all models that were given or that the settings name, ready to be asked or not."""
@@ -215,7 +216,7 @@ class Models:
     def unready(self, name: str) -> str:
         """Why the model with this name cannot be asked, in a sentence that says what to do; empty when it can be."""
         try:
-            if name not in self._given and name not in self._made and not self._is_trial(name):
+            if name not in self._ready:
                 self._find(name)
         except ModelNotReady as error:
             return str(error)
@@ -245,10 +246,11 @@ class Models:
 
     async def aclose(self) -> None:
         """Close the connections to the providers. A model that is asked afterwards opens new ones."""
-        made = [*self._made.values(), *self._made_embeddings.values()]
-        self._made, self._made_embeddings = {}, {}
-        for each in made:
-            await each.aclose()
+        for ready in (self._ready, self._ready_embeddings):
+            for name, each in [*ready.items()]:
+                if isinstance(each, ProviderModel | ProviderEmbeddings):
+                    del ready[name]
+                    await each.aclose()
 
     def _names(self) -> list[str]:
         """The names that the settings mention, each once."""
@@ -256,16 +258,9 @@ class Models:
         return list(dict.fromkeys(named))
 
     def _named(self, name: str) -> LanguageModel:
-        ready = self._given.get(name) or self._made.get(name)
-        if ready is None and self._is_trial(name):
-            return TrialModel()
-        if ready is None:
-            ready = self._made[name] = ProviderModel(*self._find(name))
-        return ready
-
-    def _is_trial(self, name: str) -> bool:
-        """Whether a name is that of the model `test`, and not one that the settings give a model of their own."""
-        return name == TRIAL_MODEL and all(each.name != name for each in self._settings.custom)
+        if name not in self._ready:
+            self._ready[name] = ProviderModel(*self._find(name))
+        return self._ready[name]
 
     def _find(self, name: str) -> tuple[ModelCard, str, Endpoint]:
         """What is known of a model of a provider, what the provider calls it, and how it is reached."""
@@ -285,8 +280,8 @@ class Models:
 
     def _described(self, name: str) -> tuple[CustomModel, ModelCard]:
         """What the settings say of a model, and its card."""
-        if self._is_trial(name):
-            return CustomModel(name=name), TrialModel.card
+        if isinstance(trial := self._ready.get(name), TrialModel):
+            return CustomModel(name=name), trial.card
         custom = (
             each
             for each in self._settings.custom

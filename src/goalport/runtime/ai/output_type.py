@@ -248,7 +248,8 @@ def json_of(text: str) -> str | None:
     # Behind the last end mark no thought is whole, and a search from each beginning would take quadratic time.
     end = text.rfind("</think") + len("</thinking>")
     answer = (_THOUGHTS.sub("", text[:end]) + text[end:]).strip()
-    fenced = (each.removeprefix("json").removeprefix("JSON") for each in answer.split(_FENCE)[1::2])
+    blocks = (each.partition("\n") for each in answer.split(_FENCE)[1:-1:2])  # those that are closed
+    fenced = (block for kind, _, block in blocks if kind.strip().lower() in {"", "json"})
     candidates = chain([answer], fenced, _embedded(answer))
     return next((each.strip() for each in candidates if not why_no_json(each)), None)
 

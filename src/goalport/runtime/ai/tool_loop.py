@@ -47,6 +47,7 @@ from goalport.models.llm import (
     TokenUsage,
     ToolCall,
     ToolReply,
+    ToolSpec,
     UserMessage,
     has_images,
 )
@@ -183,14 +184,14 @@ class ToolLoop:
                 await self.operation.before_turn("")
                 with self._observed(call, streamed=by_piece) as received:
                     if not by_piece:
-                        received.reply = await self.model.reply(call)
+                        received.reply = self._priced(await self.model.reply(call))
                     else:
                         call = replace(call, on_partial_usage=received.partial.append)
                         async with aclosing(self.model.stream(call)) as pieces:
                             async for each in pieces:
                                 begun = True
                                 if isinstance(each, ModelReply):
-                                    received.reply = each
+                                    received.reply = self._priced(each)
                                 else:
                                     yield each
                 reply = received.reply
@@ -204,6 +205,13 @@ class ToolLoop:
                     await record.keep(reply)
         yield reply
 
+    def _priced(self, reply: ModelReply) -> ModelReply:
+        """The reply with its cost: a model of somebody's own need not say it if its card has prices."""
+        prices = self.model.card.prices
+        if reply.usage.cost or prices is None:
+            return reply
+        return replace(reply, usage=replace(reply.usage, cost=prices.of(reply.usage)))
+
     def _fall_back(self, failure: ModelError) -> None:
         """Ask the next model from now on. Raises the failure when there is no other."""
         other = next(self.fallbacks, None)
@@ -215,11 +223,12 @@ class ToolLoop:
         self.operation.emit(ProgressUpdated(message, process_id=self.operation.place[0]))
 
     def _call(self) -> ModelCall:
+        tools = (ToolSpec(name, each.description, each.input_schema) for name, each in self.offered.tools.items())
         return ModelCall(
             messages=tuple(self.messages),
             options=self.options,
             timeout=self.settings.default_timeout,
-            tools=self.offered.specs,
+            tools=tuple(tools),
             output=self.output,
             on_retry=self._report_retry,
             origin=self.request,
@@ -246,9 +255,6 @@ class ToolLoop:
             with model_span(card.name, **about_span, streamed=streamed, settings=dict(call.options)) as span:
                 yield received
                 if reply := received.reply:
-                    if not reply.usage.cost and card.prices is not None:  # a model of somebody's own need not say it
-                        usage = replace(reply.usage, cost=card.prices.of(reply.usage))
-                        received.reply = reply = replace(reply, usage=usage)
                     cached = reply.usage.cache_read_tokens
                     note_reply(span, reply.usage.spent, model=reply.model, finish=reply.finish, cached_tokens=cached)
                     note_contents(span, ((_ROLES[type(m)], m.content) for m in call.messages), reply_text(reply))

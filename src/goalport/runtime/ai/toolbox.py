@@ -21,7 +21,7 @@ from pydantic_core import from_json
 
 from goalport.base.errors import DeclarationError, GoalportError, ToolError
 from goalport.base.words import did_you_mean, listed, nearest, one_line
-from goalport.models.llm import Image, ToolCall, ToolReply, ToolSpec
+from goalport.models.llm import Image, ToolCall, ToolReply
 from goalport.runtime.ai.engine import Interaction, ToolUse
 from goalport.runtime.ai.guided_tools import UnfoldingTool
 from goalport.tools import Tool, ToolGroupResolver, ToolResult, reference_prefix, snake
@@ -44,11 +44,6 @@ class Toolbox:
     tools: Mapping[str, Tool]
     withheld: frozenset[str] = frozenset()
     """The names of further tools, which cannot be called now."""
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools as a model sees them."""
-        return tuple(ToolSpec(name, each.description, each.input_schema) for name, each in self.tools.items())
 
     def plus(self, origin: str, tools: Iterable[Tool]) -> "tuple[Toolbox, list[tuple[str, str]]]":
         """A toolbox with these tools too, and the old and new names of those whose own name was taken.
