@@ -459,9 +459,10 @@ def test_a_misspelt_table_in_a_variable_is_warned_about(
         "models = 'sk-hush'",
         "[[models.custom]]\nname = ''\napi_key = 'sk-hush'",
         "[models.providers.openai]\nmax_attempts = 0\napi_key = 'sk-hush'",
+        "[[auth.key_entries]]\nid = 'sk-hush'\nname = 'sk hush'",
     ],
 )
-def test_keys_of_providers_are_never_shown(workspace: Path, toml: str) -> None:
+def test_keys_in_the_file_are_never_shown(workspace: Path, toml: str) -> None:
     write(workspace, toml=toml)
     assert "sk-hush" not in complaint(workspace)
 

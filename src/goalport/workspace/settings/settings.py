@@ -79,8 +79,8 @@ PREFIX = "GOALPORT_"
 WITHIN = "__"
 """The separator between a table and its setting in the name of an environment variable."""
 _NEARLY = 0.75
-_WITH_PASSWORDS = frozenset({"store", "base_url"})
-"""The names of settings that are texts and may contain a password."""
+_SECRET = frozenset({"store", "base_url", "key_entries", "introspection"})
+"""The names of settings that may contain a password, though they are texts or tables of texts."""
 _ABSENT = object()
 _log = logging.getLogger(__name__)
 _SHORTEST_KEY = 32
@@ -532,7 +532,7 @@ def _problems(error: ValidationError, kind: type[Sources], options: Mapping[str,
                 table, hint = next(_tables_in(found), table), found
         # A text or a number is shown, if its name and its type say that it is no secret.
         is_plain = isinstance(value, str | int | float) and not any(_tables_in(hint))
-        secret = not is_plain or "Secret" in str(hint) or path[-1] in _WITH_PASSWORDS
+        secret = not is_plain or "Secret" in str(hint) or not _SECRET.isdisjoint(path)
         problem = f"{'.'.join(path)} {validation_reason(each['msg'])}{'' if secret else hide(f'; came {value!r}')}"
         if each["type"] == "missing":
             problem = f"{'.'.join(path)} should be set"
