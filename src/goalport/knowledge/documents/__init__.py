@@ -27,7 +27,7 @@ _MODULES = {
     "html_text": ["read_html"],
     "markdown": ["YamlText", "read_markdown", "read_yaml"],
     "reader": ["DocumentReader"],
-    "refresh": ["RefreshPolicy", "RefreshedSource"],
+    "refresh": ["RefreshPolicy"],
     "web": ["WebContent", "WebFetcher", "WebLimits"],
 }
 __all__ = [name for names in _MODULES.values() for name in names]

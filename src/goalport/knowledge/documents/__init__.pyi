@@ -38,7 +38,6 @@ from goalport.knowledge.documents.reader import (
     DocumentReader as DocumentReader,
 )
 from goalport.knowledge.documents.refresh import (
-    RefreshedSource as RefreshedSource,
     RefreshPolicy as RefreshPolicy,
 )
 from goalport.knowledge.documents.web import (

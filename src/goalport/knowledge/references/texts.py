@@ -22,11 +22,10 @@ from goalport.knowledge.documents import (
     GitHubArchives,
     GitHubCopy,
     GitHubPlace,
-    RefreshedSource,
-    RefreshPolicy,
     WebFetcher,
     read_html,
 )
+from goalport.knowledge.documents.refresh import RefreshedSource, RefreshPolicy
 from goalport.knowledge.references.reference import UsageNotes
 from goalport.models.prompts import as_data
 from goalport.tools import Tool, tool

@@ -43,9 +43,8 @@ from goalport.knowledge.documents import (
     FolderLimits,
     GitHubArchives,
     GitHubPlace,
-    RefreshedSource,
-    RefreshPolicy,
 )
+from goalport.knowledge.documents.refresh import RefreshedSource, RefreshPolicy
 from goalport.knowledge.skills.skill import (
     RESOURCE_TYPES,
     SKILL_FILE,
