@@ -5,6 +5,7 @@ imported with the first request, because importing them takes long. Below: `runs
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final, Literal
 
 from starlette.requests import Request
@@ -27,21 +28,19 @@ class AguiDoor:
     """A refusal by the site, as problem details."""
 
     def __init__(self, publisher: Publisher, access: Access) -> None:
-        door, streams = HttpDoor("agui", AGENTS, publisher, access), OpenStreams(publisher.settings)
-
-        def by(name: Literal["list", "show", "run"]) -> Handler:
-            async def answer(request: Request) -> Response:
-                from goalport.server.doors.agui.runs import RunHandlers
-
-                handler: Handler = getattr(RunHandlers(door, streams), name)
-                return await handler(request)
-
-            return answer
-
+        self._door = door = HttpDoor("agui", AGENTS, publisher, access)
+        self._streams = OpenStreams(publisher.settings)
+        show, run = partial(self._answer, "show"), partial(self._answer, "run")
         self.routes: Sequence[Route] = [
-            door.route(AGENTS, GET=by("list")),
-            door.start_route(f"{AGENTS}/{{name}}", GET=by("show"), POST=by("run")),
+            door.route(AGENTS, GET=partial(self._answer, "list")),
+            door.start_route(f"{AGENTS}/{{name}}", GET=show, POST=run),
         ]
+
+    async def _answer(self, name: Literal["list", "show", "run"], request: Request) -> Response:
+        from goalport.server.doors.agui.runs import RunHandlers
+
+        handler: Handler = getattr(RunHandlers(self._door, self._streams), name)
+        return await handler(request)
 
     def report(self, address: str) -> Iterator[str]:
         """How clients connect, in lines; `address` is the URL of the server."""

@@ -26,7 +26,8 @@ from goalport.runtime.platform.deployments import KEEPER, KeptResult
 from goalport.runtime.platform.runs import IDEMPOTENCY_KEY, IdempotentCall
 from goalport.runtime.process import AgentProcess, Completed, Failed, ProcessStatus, Question, Stuck, Terminated
 from goalport.server.auth import current_caller
-from goalport.server.doors.mcp.elicitation import Round, answer_when_settled, asks_client, call_asking, earlier_round
+from goalport.server.doors.mcp.elicitation import Round, answer_when_settled, call_asking, earlier_round
+from goalport.server.doors.mcp.notifications import is_modern
 from goalport.server.doors.mcp.requests import CallContext, Observer, reply_of_task
 from goalport.server.doors.mcp.state import CANCELLED_BY_CALLER, HandlerFailed, McpState, scopes_lacked
 from goalport.server.doors.mcp.tasks import answer_or_task, gets_task
@@ -152,9 +153,10 @@ async def _answer(context: CallContext, params: CallToolRequestParams, call: Cal
 async def _call_function(
     context: CallContext, tool: FunctionTool, params: CallToolRequestParams, call: Call, place: Place
 ) -> HandlerResult | WrittenResult:
-    state = context.state
-    if asks_client(context, tool):
-        result = await call_asking(context, tool, params, place)
+    state, sdk = context.state, context.sdk
+    # The tool's server may ask, and the client can be asked.
+    if tool.exported.server and sdk is not None and (is_modern(sdk) or sdk.session.can_send_request):
+        result = await call_asking(sdk, tool, params, place)
         if isinstance(result, InputRequiredResult):
             call.status = "waiting"
             return result

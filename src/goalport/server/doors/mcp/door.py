@@ -72,6 +72,7 @@ class Sse:
         self._sse = SseServerTransport("/messages/", max_request_body_size=settings.max_body_bytes)
         self._server, self._state = server, state
         self._open = 0
+        self.running: Callable[[], AbstractAsyncContextManager[None]] = nullcontext  # a session lasts as its stream
         self.routes: Sequence[Route] = [
             # Starlette takes a function of a request for an endpoint, and an instance of a class for an ASGI app.
             Route(SSE_PATH, self, methods=["GET"]),
@@ -96,10 +97,6 @@ class Sse:
                 )
         finally:
             self._open -= 1
-
-    def running(self) -> AbstractAsyncContextManager[None]:
-        """A context that does nothing: a session lasts as long as its stream."""
-        return nullcontext()
 
 
 TRANSPORTS: Final[Sequence[Callable[[GoalServer, McpState], ServerTransport]]] = (StreamableHttp, Sse)

@@ -33,7 +33,7 @@ from goalport.runtime.process.action_progress import OpenCall
 from goalport.runtime.process.context import wait_for_server
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.notifications import ask_client, is_modern, progress_wanted
-from goalport.server.doors.mcp.requests import CallContext, Observer
+from goalport.server.doors.mcp.requests import Observer
 from goalport.server.doors.mcp.state import Context, McpState
 from goalport.server.publish.exported_tools import FunctionTool
 from goalport.server.publish.forms import Form, form_of
@@ -339,18 +339,11 @@ _MOST_KEPT: Final = 1_000
 """Calls that wait at once for their clients to come back."""
 
 
-def asks_client(context: CallContext, tool: FunctionTool) -> bool:
-    """Whether the client can be asked during a call of a tool, and the tool is one whose server may ask."""
-    sdk = context.sdk
-    return bool(tool.exported.server) and sdk is not None and (is_modern(sdk) or sdk.session.can_send_request)
-
-
 async def call_asking(
-    context: CallContext, tool: FunctionTool, params: types.CallToolRequestParams, place: Place
+    sdk: Context, tool: FunctionTool, params: types.CallToolRequestParams, place: Place
 ) -> WrittenResult | types.InputRequiredResult:
     """Answer a call, or end it with questions. Raises `BadInput` if it goes on with one that is not here any more."""
-    state, sdk = context.state, context.sdk
-    assert sdk is not None
+    state = sdk.lifespan_context
     if params.request_state is None:
         call = _AskingCall(sdk, tool, params.arguments or {})
     else:

@@ -212,7 +212,7 @@ class ChatFormat:
                     case ReplyEnd(usage, failure):
                         yield self._chunk({}, finish="length" if failure else "stop")
                         if self._with_usage:
-                            yield self._choices([], _usage_of_chat(usage))
+                            yield self._chunk(None, usage=_usage_of_chat(usage))
                         yield _DONE
 
     def failed(self, reason: str) -> Iterator[ServerSentEvent]:
@@ -221,11 +221,11 @@ class ChatFormat:
         yield _event({"error": error})
         yield _DONE
 
-    def _chunk(self, delta: Mapping[str, str], finish: str | None = None) -> ServerSentEvent:
-        return self._choices([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}])
-
-    def _choices(self, choices: Sequence[Any], usage: Mapping[str, Any] | None = None) -> ServerSentEvent:
-        content = {**self._head, "object": "chat.completion.chunk", "choices": choices}
+    def _chunk(
+        self, delta: Mapping[str, str] | None, finish: str | None = None, usage: Mapping[str, Any] | None = None
+    ) -> ServerSentEvent:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        content = {**self._head, "object": "chat.completion.chunk", "choices": [] if delta is None else [choice]}
         return _event({**content, "usage": usage} if self._with_usage else content)
 
 
