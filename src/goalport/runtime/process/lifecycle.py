@@ -2,10 +2,8 @@
 
 import re
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from typing import Final
 
 from goalport.base.errors import ProcessFailed, ProcessKilled, ProcessStuck, ProcessTerminated, ProcessWaiting
@@ -140,13 +138,9 @@ _UNFIT = re.compile(r"[^A-Za-z0-9._]+")
 _FIRST, _SECOND = _ADJECTIVES.split(), _NOUNS.split()
 
 
-@lru_cache
-def _marked(labels: Sequence[str]) -> str:
-    return "".join(f"{_UNFIT.sub('-', label)}-" for label in labels)
-
-
 def new_id(*labels: str) -> str:
     """An id such as `quiet-otter-4f1c9a02d7be`: optional labels, two words that are easy to say, and 48 random bits."""
+    prefix = "".join([f"{_UNFIT.sub('-', label)}-" for label in labels])
     words, digits = divmod(secrets.randbits(72), 1 << 48)
     second, first = divmod(words, len(_FIRST))
-    return f"{_marked(labels)}{_FIRST[first]}-{_SECOND[second % len(_SECOND)]}-{digits:012x}"
+    return f"{prefix}{_FIRST[first]}-{_SECOND[second % len(_SECOND)]}-{digits:012x}"

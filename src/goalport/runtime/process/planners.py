@@ -106,18 +106,16 @@ class Goap:
 
     def steps(self, process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
         """One step, or with the option `concurrent` all that are possible and independent of one another."""
-        possible = iter(found.steps)
+        ready = found.steps
         if process.pending:  # some may have to wait for an answer, and none comes after one that clears what is there
             clears = [process.scope.actions[step.action].settings.clear_blackboard for step in found.steps]
             upto = clears.index(True) + 1 if True in clears else len(clears)
-            possible = (each for each in found.steps[:upto] if holds(each.requires.items(), actual))
-        first = next(possible, None)
-        steps = [] if first is None else [first]
-        at_once = self.looks_ahead and process.options.concurrent
-        if first is not None and at_once and may_run_concurrently(process, first):
+            ready = [each for each in found.steps[:upto] if holds(each.requires.items(), actual)]
+        steps = list(ready[:1])
+        if steps and self.looks_ahead and process.options.concurrent and may_run_concurrently(process, steps[0]):
             for each in found.steps:
-                possible = may_run_concurrently(process, each) and holds(each.requires.items(), actual)
-                if possible and all(independent(each, other) for other in steps):
+                is_free = may_run_concurrently(process, each) and holds(each.requires.items(), actual)
+                if is_free and all(independent(each, other) for other in steps):
                     steps.append(each)
         return steps
 

@@ -225,7 +225,7 @@ class Recorder:
         if self._codec is not None:
             for place, each in enumerate(history):
                 if each.steps:
-                    kept = tuple(step for step in each.steps if self._written(each.action, *step[:2], step) is not None)
+                    kept = tuple(step for step in each.steps if self._written(each.action, *step[:2], step))
                     history[place] = replace(each, steps=kept)
         over, steps = self._new_steps(process)
         stored = StoredProcess(
@@ -256,8 +256,11 @@ class Recorder:
         stored = StoredProcess(record, spendings=spendings, spendings_from=self._spendings, over=over)
         if self._codec is None:
             return stored._replace(journal=steps)
-        written = ((each, self._written(each.action, each.kind, each.name, each.value)) for each in steps)
-        journal = [each._replace(value=data[0]) for each, data in written if data is not None]
+        journal = [
+            each._replace(value=data)
+            for each in steps
+            for data in self._written(each.action, each.kind, each.name, each.value)
+        ]
         return encoded(stored, self._codec)._replace(journal=journal)
 
     def ending(self, process: AgentProcess, reason: str) -> StoredProcess:
@@ -268,17 +271,15 @@ class Recorder:
         stored = StoredProcess(record, over=tuple(self._steps), whole=False)
         return stored if self._codec is None else encoded(stored, self._codec)
 
-    def _written(self, action: str, kind: str, name: str, value: object) -> tuple[Json] | None:
-        """A step of an action as the store takes it; None: it cannot be written."""
+    def _written(self, action: str, kind: str, name: str, value: object) -> Sequence[Json]:
+        """A step of an action as the store takes it; empty: it cannot be written."""
         key = action, kind, name
-        if key in self._unwritable:
-            return None
         try:
-            return (cast("Codec", self._codec).encode(value),)
+            return [] if key in self._unwritable else [cast("Codec", self._codec).encode(value)]
         except Unstorable as error:
             self._unwritable.add(key)
             _log.info("A step of %s is not stored: %s", action, error)
-            return None
+            return []
 
     def _new_steps(self, process: AgentProcess) -> tuple[Sequence[str], Sequence[JournalRecord]]:
         """The actions whose steps are forgotten, and the steps that the store does not have afterwards."""

@@ -73,8 +73,8 @@ async def drive(process: AgentProcess, *, stepped: bool = False) -> None:
     A kill takes precedence over an outcome that came at the same moment. Of a process that has ended for good, the
     sub-processes that have not ended are killed.
     """
-    described = process.agent.name, process.agent.description
-    with process_span(described[0], process_id=process.id, description=described[1], trace=process.trace) as span:
+    agent = process.agent
+    with process_span(agent.name, process_id=process.id, description=agent.description, trace=process.trace) as span:
         process.traced = span.is_recording()
         outcome: Outcome | None = None
         goes_on = False
