@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tests.house.rooms import functions_called_once
 from tests.house.tree import LIBRARY, WRITTEN, Function, SourceFile, sources
 
-LIBRARY_LINES = 82_000
+LIBRARY_LINES = 78_750
 """All of src/goalport. Raise it only with a reason in the change; lower it when something has gone."""
 SLACK = 500
 
@@ -25,7 +25,7 @@ class Parts(NamedTuple):
     """Of all functions, the private ones that one place of their module calls."""
 
 
-PARTS = Parts(modules=304, functions_per_1000_lines=68.6, percent_called_once=11.4)
+PARTS = Parts(modules=302, functions_per_1000_lines=65.1, percent_called_once=10.5)
 """The most of each. As with the lines: raise one only with a reason, lower it when there is less."""
 MODULE_LINES, TEST_LINES = 800, 500
 FUNCTION_LINES, PARAMETERS = 60, 7

@@ -225,7 +225,7 @@ class Recorder:
         if self._codec is not None:
             for place, each in enumerate(history):
                 if each.steps:
-                    kept = tuple(step for step in each.steps if self._written(each.action, *step[:2], step))
+                    kept = tuple(step for step in each.steps if self._written(process, each.action, *step[:2], step))
                     history[place] = replace(each, steps=kept)
         over, steps = self._new_steps(process)
         stored = StoredProcess(
@@ -259,7 +259,7 @@ class Recorder:
         journal = [
             each._replace(value=data)
             for each in steps
-            for data in self._written(each.action, each.kind, each.name, each.value)
+            for data in self._written(process, each.action, each.kind, each.name, each.value)
         ]
         return encoded(stored, self._codec)._replace(journal=journal)
 
@@ -271,14 +271,14 @@ class Recorder:
         stored = StoredProcess(record, over=tuple(self._steps), whole=False)
         return stored if self._codec is None else encoded(stored, self._codec)
 
-    def _written(self, action: str, kind: str, name: str, value: object) -> Sequence[Json]:
+    def _written(self, process: AgentProcess, action: str, kind: str, name: str, value: object) -> Sequence[Json]:
         """A step of an action as the store takes it; empty: it cannot be written."""
         key = action, kind, name
         try:
             return [] if key in self._unwritable else [cast("Codec", self._codec).encode(value)]
         except Unstorable as error:
             self._unwritable.add(key)
-            _log.info("A step of %s is not stored: %s", action, error)
+            _log.info("Process %s: a step of %s is not stored: %s", process.id, action, error)
             return []
 
     def _new_steps(self, process: AgentProcess) -> tuple[Sequence[str], Sequence[JournalRecord]]:
