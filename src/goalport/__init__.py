@@ -1,5 +1,18 @@
 """Goalport plans and runs typed agents and publishes their goals as MCP tools.
 
+The wings, each of which imports only those below it:
+
+    cli          the command line
+    server       who may call, what is published, and a door for each protocol
+    runtime      running agents: platform, processes, chat, and what actions ask of models
+    workspace    a folder with agents, and its settings
+    knowledge    what models may read: documents, references, skills
+    store        keeping processes and conversations
+    tools        what models may call, also on other servers
+    agents       what people declare, and the planner
+    models       language models and prompts
+    base         what all use: errors, events, words, logs
+
 The names that an agent's author needs are exported here; all others are imported from their packages. A name is loaded
 when it is first used, so that code that needs one package only, such as the help of the command line, loads no other.
 `__init__.pyi` beside this file tells type checkers the same names.

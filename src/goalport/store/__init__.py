@@ -1,4 +1,4 @@
-"""Keeping processes: their records, the protocol of a store, and the store in memory."""
+"""Keeping processes and conversations: their records, the protocol of a store, and stores in memory and databases."""
 
 from goalport.store.codec import Codec, Seal, Sealed, Seals, StoredTypes, decoded, encoded, storable
 from goalport.store.export import LeftOut, exported, imported

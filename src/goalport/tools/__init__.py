@@ -1,6 +1,6 @@
 """Tools: what a model may call, made of functions and objects, filtered, renamed, grouped and exported.
 
-This package knows nothing of agents, models or servers. Above it, `ai` offers tools to models, `upstream` makes tools
+This package knows nothing of planning, models or servers. Above it, `ai` offers tools to models, `upstream` makes tools
 of other servers' tools, and `publish` publishes exports; below it are the errors, `secrecy` and `words`.
 """
 

@@ -161,7 +161,7 @@ async def _call_function(
             call.status = "waiting"
             return result
     else:
-        result = await tool.call(params.arguments or {}, state.site, tells_errors=state.settings.show_errors)
+        result = await tool.call(params.arguments or {}, state.call_site, tells_errors=state.settings.show_errors)
     call.status = "failed" if result.is_error else "completed"
     if (fitting := state.answers.fitting(result)) is not None:
         return fitting

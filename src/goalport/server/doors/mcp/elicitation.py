@@ -374,7 +374,7 @@ class _AskingCall:
 
     def __init__(self, context: Context, tool: FunctionTool, arguments: Mapping[str, object]) -> None:
         self.context, self.report = context, current_hooks().progress
-        self._server, site = tool.exported.server, context.lifespan_context.site
+        self._server, call_site = tool.exported.server, context.lifespan_context.call_site
         self._questions: list[Question] = []
         self._asked: Counter[str] = Counter()
         self._problems: dict[str, str] = {}
@@ -382,7 +382,7 @@ class _AskingCall:
         async def run() -> ToolResult:
             hooks = current_hooks()
             with call_hooks(ask=hooks.ask, progress=hooks.progress, lasting=False):
-                return await tool.result(dict(arguments), site)
+                return await tool.result(dict(arguments), call_site)
 
         self.running = OpenCall(run, self.ask, self.withdraw, self.progress)
 

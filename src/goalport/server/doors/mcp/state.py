@@ -36,7 +36,7 @@ from goalport.server.publish.answers import AnswerFormat
 from goalport.server.publish.calls import logged, unavailable_words
 from goalport.server.publish.exported_tools import Handler
 from goalport.server.publish.goal_tools import CallPolicy
-from goalport.server.publish.handle import ANSWER, CANCEL, Companion
+from goalport.server.publish.handle import Companion
 from goalport.server.publish.limits import LimitReached
 from goalport.server.publish.publication import Publication, Scopes
 from goalport.server.publish.publisher import Publisher
@@ -113,8 +113,8 @@ class McpState:
             await process.rest()
 
     @property
-    def site(self) -> DirectCalls:
-        """What the tools that the current request calls know of their caller."""
+    def call_site(self) -> DirectCalls:
+        """What tools that are called without a process get to know: the caller of this request, and who listens."""
         return DirectCalls(current_caller(), self.platform.processes.listeners)
 
     async def answer_of(self, name: str, handling: Awaitable[T]) -> T:
@@ -134,7 +134,7 @@ class McpState:
 
     async def answer_of_raw(self, name: str, handler: Handler, context: "Context", params: object) -> Any:
         """The result of a raw handler, whose tools are called on behalf of the caller of the request."""
-        with calling_from(self.site):
+        with calling_from(self.call_site):
             return await self.answer_of(name, handler(context, params))
 
 
@@ -220,8 +220,6 @@ def _key(session: bytes, request_id: object) -> str:
 _FREE: Final = frozenset({"initialize", "ping", "server/discover"})
 """What every caller may ask: who the server is, and whether it is there."""
 _LONGEST_NAME: Final = 100
-_OF_PROCESS: Final = frozenset({ANSWER, CANCEL})
-"""The companion tools that change how a process goes on."""
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
@@ -234,7 +232,8 @@ async def scopes_lacked(state: McpState, method: str, params: Mapping[str, Any] 
     needed = whole.scopes.rules.read
     match method, params:
         case "tools/call", {"name": str() as name}:
-            if name not in _OF_PROCESS or not isinstance(whole.tools.get(name), Companion):
+            tool = whole.tools.get(name)
+            if not isinstance(tool, Companion) or (tool.tool.annotations and tool.tool.annotations.read_only_hint):
                 needed = whole.scopes.tools.get(name, needed)
             elif isinstance(arguments := params.get("arguments"), dict):
                 needed = await _of_process(state, cast("dict[str, object]", arguments).get("processId"))
