@@ -34,7 +34,7 @@ from goalport.tools.schemas import UNREADABLE
 T = TypeVar("T")
 
 _ENVELOPE: Final = 1_000
-"""Bytes that a result needs beside its content and structured content, including `_meta`."""
+"""Bytes of a result that are neither content nor structured content, such as `_meta`."""
 _TEXT_CUT: Final = "\n\n[This text is cut; the structured content is whole.]"
 """The note that follows a truncated text of a result."""
 
@@ -71,11 +71,11 @@ class AnswerFormat:
         return replace(result, meta=meta)
 
     def fitting(self, result: WrittenResult) -> WrittenResult | None:
-        """An exported tool's answer, cut where its text repeats the rest; None if it is larger than `max_bytes`."""
+        """The answer of an exported tool, with its text cut if it is too large; None if that is not enough."""
         return result if len(result.json) <= self.max_bytes else self._with_text_cut(result, _TEXT_CUT)
 
     def link(self, tool: str, process: AgentProcess) -> WrittenResult:
-        """The answer in place of a large result, which is that of a process."""
+        """The answer in place of the large result of a process: how to read its pages."""
         found, uri = Pages.of(process, self.max_bytes), result_uri(process.id)
         assert found is not None
         pages = len(found.pages)
@@ -91,8 +91,8 @@ class AnswerFormat:
     def _with_text_cut(self, result: WrittenResult, below: str) -> WrittenResult | None:
         """The answer with its text cut to fit; None if it has more than that text or is too large even without it.
 
-        The text repeats the structured content and both go in one message, on which clients close the connection when
-        it exceeds 1 MiB.
+        The text repeats the structured content. Both go in one message, and clients close the connection when a message
+        exceeds 1 MiB.
         """
         room = self.max_bytes - ascii_size(result.structured) - len(below) - _ENVELOPE
         content: list[Wire] = from_json(b"".join(result.content)) if result.structured and room >= 0 else []
@@ -103,7 +103,7 @@ class AnswerFormat:
 
 
 def _handle(policy: CallPolicy, process: AgentProcess) -> WrittenResult:
-    """What a caller gets who may follow the process: what it waits for, and which tool to call next."""
+    """The handle of an unfinished process. If its policy allows none, kill the process and return an error."""
     goal = policy.name
     if not policy.may_give_handle:
         process.kill("It asks a person, and its publication does not say that it may.")
@@ -120,7 +120,7 @@ def _handle(policy: CallPolicy, process: AgentProcess) -> WrittenResult:
 
 
 def written_by(write: Callable[[object], T], tool: str, value: object) -> T:
-    """What a method of `OutputFormat` writes of the result of a goal. Raises `ToolError` if it cannot be written."""
+    """Serialize a goal's result by `write`, a method of `OutputFormat`. Raises `ToolError` if that is impossible."""
     try:
         return write(value)
     except PydanticSerializationError as error:
@@ -130,7 +130,7 @@ def written_by(write: Callable[[object], T], tool: str, value: object) -> T:
 
 
 def text_of(format_: OutputFormat, tool: str, value: object) -> str:
-    """The texts in the result of a goal, for readers of text alone. Raises `ToolError` if it cannot be written."""
+    """The texts in the result of a goal, for clients that read only text. Raises what `written_by` raises."""
     blocks: Sequence[Mapping[str, Any]] = from_json(b"".join(written_by(format_.written, tool, value).content))
     return "\n\n".join(each["text"] for each in blocks if each["type"] == "text")
 
@@ -166,7 +166,7 @@ def _sentence(text: str) -> str:
 
 
 _BESIDE: Final = 2_000
-"""Bytes that an answer needs beside the reply and the assets: the notes, the names of fields, `_meta`."""
+"""Bytes of an answer that are neither reply nor assets: the notes, the names of fields, `_meta`."""
 
 
 def reply_pages(reply: ChatReply, limit: int) -> Pages:
@@ -183,14 +183,14 @@ def answer_with_reply(
     *,
     max_bytes: int,
 ) -> WrittenResult:
-    """The answer to a call whose turn is over; `failure`: why there is no reply, or only a part of one."""
+    """The answer to a call whose turn is over. `failure`: why the reply is missing or cut short; empty: it is not."""
     reply, spent = ChatReply.of(conversation, said), process.turn_usage
     if failure:
         begun = beginning_of(reply.reply, max_bytes // 2)
         told = (begun, f"{policy.name} could not reply in full. {failure}", _next_message(policy, reply))
         result = error_result("\n\n".join(filter(None, told)))
     elif (result := _written_reply(policy, process, reply)).size > max_bytes:
-        # The answer has it twice: as text and as structure.
+        # The answer has the reply twice: as text and as structured content.
         assets = tuple(each.model_copy(update={"text": ""}) for each in reply.assets)
         taken = len(json.dumps([each.model_dump() for each in assets]))
         pages = len(reply_pages(reply, max_bytes).pages)
@@ -216,7 +216,7 @@ def _written_reply(policy: CallPolicy, process: AgentProcess, reply: ChatReply) 
 
 
 def _next_message(policy: CallPolicy, reply: ChatReply) -> str:
-    """How the conversation goes on, for models that read texts alone."""
+    """How the conversation goes on, for models that read only the text."""
     if reply.finished:
         return f"This conversation is over. To begin another, call {policy.name} without a conversationId."
     return f"To go on with this conversation, call {policy.name} with conversationId {reply.conversation_id}."

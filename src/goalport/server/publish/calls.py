@@ -1,8 +1,8 @@
-"""The calls that a server's doors answer: how many are open, and what is told of each when it has ended.
+"""The calls that a server's doors answer: how many are open, and what is logged when one has ended.
 
-A door says who calls what, and what comes of it; one line of the log tells of each call. Doors and the site also say
-what callers did besides, for the audit log; where there is none, nothing is written. `publisher` is above.
-A bug in a call is logged and told in one sentence.
+A door sets who calls what, and how the call ended; each call is one line of the log. Doors and the site also report
+what else callers did to the audit log, if there is one. `publisher` is above.
+The traceback of a bug in a call is logged; the client gets one sentence.
 """
 
 import asyncio
@@ -31,29 +31,29 @@ from goalport.tools.schemas import UNREADABLE
 _log: Final = logging.getLogger("goalport.calls")
 _errors: Final = logging.getLogger(__name__)
 _random: Final = Random()  # noqa: S311 - the id of a request is no secret
-"""Not that of the program, which an agent may seed: its ids would come again."""
+"""Not the generator of the `random` module, which an agent may seed: ids would then repeat."""
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One call: who called what through which door, and what came of it; it is open inside its context.
+    """One call: who called what through which door, and how it ended. It is open while its context is entered.
 
-    Without a request that has an id, such as over stdio, the call is given one.
+    If there is no request with an id, as over stdio, the call sets a new `REQUEST_ID`.
     """
 
     _calls: "OpenCalls"
     door: str
     name: str
-    """The tool or the goal, or the method and the path."""
+    """The tool or the goal; over plain HTTP the method and the path."""
     caller: Caller
     known: bool = False
-    """Whether the name is one that the server has, and not only what the client sent."""
+    """Whether the server has something of that name; if not, the log hides secrets in it."""
     arguments: tuple[str, ...] = ()
     """The names of its arguments."""
     process: AgentProcess | None = None
     """The process that the call started, or that it is about."""
     status: str = ""
-    """What came of the call; of one about a process, it is the status of the process unless something is set."""
+    """How the call ended, such as `completed`. If empty at its end, it is set from the exception or the process."""
     seconds: float = 0.0
     """How long it took, once it has ended."""
     level: int = logging.INFO
@@ -92,20 +92,20 @@ class OpenCalls:
     def __init__(self) -> None:
         self.number = 0
         self.closing = asyncio.Event()
-        """Set once a shutdown waits for the calls, so that they wait for no person any more."""
+        """Set when a shutdown waits for the calls; they then stop waiting for a person."""
         self.observers: list[Callable[[Call], None]] = [log_call]
-        """They are told of each call that has ended, whether or not it was answered."""
+        """Called with each call that has ended, whether or not it was answered."""
         self.refusals: list[Callable[[str], None]] = []
-        """They are told of each call that a limit refuses: the name of the limit's setting."""
+        """Called for each call that a limit refuses, with the name of the limit's setting."""
         self._none = asyncio.Event()
         self._none.set()
 
     def of(self, door: str, name: str, caller: Caller) -> Call:
-        """A call, which is open inside its context."""
+        """A new call, which is open while its context is entered."""
         return Call(self, door, name, caller)
 
     def opened(self, more: int) -> None:
-        """Note that so many calls more are open, or fewer."""
+        """Add `more` to the number of open calls; it may be negative."""
         self.number += more
         if self.number:
             self._none.clear()
@@ -113,7 +113,7 @@ class OpenCalls:
             self._none.set()
 
     def refused(self, limit: str) -> None:
-        """Tell that a limit has refused something; `limit` is the name of its setting."""
+        """Report that a limit has refused a call; `limit` is the name of its setting."""
         for each in self.refusals:
             each(limit)
 
@@ -146,7 +146,7 @@ def log_call(call: Call) -> None:
 
 
 def new_request_id() -> str:
-    """An id for a request that came with none."""
+    """A new id for a request that has none."""
     return f"{_random.getrandbits(64):016x}"
 
 
@@ -154,11 +154,11 @@ _MOST_NAMES: Final = 50
 _LONGEST_NAME: Final = 100
 _MOST_DENIALS: Final = 60
 _DENIAL_SECONDS: Final = 60.0
-"""So many denials are written in so many seconds, so that a flood of them drives out nothing else."""
+"""At most `_MOST_DENIALS` denials are written per `_DENIAL_SECONDS`, so that a flood of them hides nothing else."""
 
 
 class AuditTrail:
-    """Notes what callers do on one server."""
+    """Writes what callers do on one server to the audit log, if there is one."""
 
     def __init__(self, audit: Audit | None) -> None:
         self._audit = audit
@@ -183,7 +183,7 @@ class AuditTrail:
             self._note("called", call.caller, **facts, process_id=process, seconds=round(call.seconds, 3))
 
     def answered(self, caller: Caller, question: Question, response: object = None, *, declined: bool = False) -> None:
-        """Note that a question was answered: approved or not where it was a yes or no, else without what was said."""
+        """Note that a question was answered: a yes or no as approved or declined, any other without the answer."""
         deed = "declined" if declined or response is False else "approved" if response is True else "answered"
         try:
             kind = form_of(question).kind
@@ -196,12 +196,12 @@ class AuditTrail:
         self._note("ended", caller, process_id=process_id)
 
     def erased(self, caller: Caller, whose: Caller | None, facts: Mapping[str, object]) -> None:
-        """Note that what a caller left was erased, or one process; `facts` say how much, and not what."""
+        """Note that the data of the caller `whose`, or one process, was erased; `facts` are counts or an id."""
         of = {} if whose is None else {"of_caller": whose.id, "of_issuer": whose.issuer}
         self._note("erased", caller, **of, **facts)
 
     def denied(self, caller: Caller, status: int, path: str) -> None:
-        """Note that a request was denied; of a flood of them, the first and how many there were."""
+        """Note that a request was denied. Of a flood of them, note the first ones, then how many more there were."""
         now = time.monotonic()
         if now - self._since >= _DENIAL_SECONDS:
             unwritten, self._since, self._denials = self._denials - _MOST_DENIALS, now, 0
@@ -212,13 +212,13 @@ class AuditTrail:
             self._note("denied", caller, http_status=status, path=path[:_LONGEST_NAME])
 
     def close(self) -> None:
-        """Write what was noted."""
+        """Wait some seconds at most until all entries are written."""
         if self._audit is not None:
             self._audit.close()
 
 
 def logged(what: str, bug: BaseException, *, tells_errors: bool) -> str:
-    """Log the traceback of a bug, and return a sentence for the client with the id by which the log has it.
+    """Log the traceback of a bug, and return a sentence for the client with the error id of the log line.
 
     The sentence quotes the exception's message if `tells_errors`, or if it is an error of goalport.
     """
@@ -230,7 +230,7 @@ def logged(what: str, bug: BaseException, *, tells_errors: bool) -> str:
 
 
 def unavailable_words(trouble: HandedOver | StoreError | Unreadable) -> str:
-    """What a client hears of what is away now. Where the store is, the log alone says."""
+    """The message to a client about something unavailable. Which store cannot be reached is only logged."""
     if not isinstance(trouble, StoreError):
         return str(trouble)
     _errors.warning("A request was refused: %s", trouble)

@@ -2,8 +2,8 @@
 
 A call runs the tool directly, for the caller of the request and without a process or a plan. `goalport.tools` reads
 functions and validates arguments; this module makes the MCP definitions and results, and decides which tools of groups
-are published. A name that a tool of this server has is never given to a tool of a group. Of two groups that claim a
-name, the one that had it before keeps it, even while its tool cannot be called. `publication` is above.
+are published. A tool of a group never gets the name of a tool of this server. If two groups have tools of one name, the
+group that had the name before keeps it, even while its tool cannot be called. `publication` is above.
 Only this module of the room catches every exception that users' types raise. `doors.mcp.state` does so for handlers.
 """
 
@@ -48,9 +48,9 @@ _log = logging.getLogger(__name__)
 
 
 def read_or_note(read: Callable[[], T], problems: list[str], told: str = "") -> T | None:
-    """What `read` returns; None for any exception that it raises, whose reason is appended to `problems`.
+    """Return what `read` returns. If it raises any exception, append the reason to `problems` and return None.
 
-    `told` begins the sentence.
+    `told` is put before the reason.
     """
     try:
         return read()
@@ -76,7 +76,7 @@ class FunctionTool:
         if exported.output_schema is not None:
             refuse_bytes(dict(exported.output_schema))
             schema = portable(exported.output_schema)
-            # A tool of another server knows nothing of the limit here.
+            # The schema of another server's tool does not know that a large result is replaced by a link here.
             if exported.server and may_be_large(schema):
                 schema = with_alternatives(schema, LARGE)
         tool = Tool(
@@ -92,7 +92,7 @@ class FunctionTool:
     async def call(self, arguments: Mapping[str, object], site: tools.CallSite, *, tells_errors: bool) -> WrittenResult:
         """Run the tool and return its result; bad arguments and failures become error results for the model.
 
-        `site` says who calls, and receives what the tool has to tell.
+        `site` has the caller, and receives the events of the tool.
         """
         return self.written(await self.result(arguments, site), tells_errors=tells_errors)
 
@@ -177,10 +177,10 @@ class PublishedGroups:
     """Which tools of exported groups are published, which are absent, and which could not be published."""
 
     groups: Mapping[str, GroupTools]
-    """The tools from which this was made, by the role of their group."""
+    """The groups from which this was made, by role."""
     present: dict[str, FunctionTool] = field(default_factory=dict[str, FunctionTool])
     absent: dict[str, FunctionTool] = field(default_factory=dict[str, FunctionTool])
-    """Not listed, as the server is down or the tool is not trusted; a call of one is answered with that reason."""
+    """Tools that are not listed, since their server is down or they are not trusted; a call gets that reason."""
     roles: dict[str, str] = field(default_factory=dict[str, str])
     """The role of the group that each name belongs to, even while its tool is absent."""
     problems: list[str] = field(default_factory=list[str])
@@ -279,7 +279,7 @@ class RawTemplate:
     template: "ResourceTemplate"
     handler: Handler
     matches: Callable[[str], object]
-    """Gives something true for a URI that matches the template."""
+    """Returns a true value for a URI that matches the template."""
     scopes: Sequence[str] | None = None
 
     @property
@@ -288,16 +288,16 @@ class RawTemplate:
 
 
 _SCHEME: Final = re.compile(r"(?!goalport:)[A-Za-z][A-Za-z0-9+.-]*:")
-"""The scheme of a URI, unless it is that of the resources of a goalport: such a one has them itself."""
+"""The scheme of a URI, but not `goalport:`, under which this server has resources itself."""
 
 
 def passed_on(
     groups: Mapping[str, GroupTools], config: Mapping[str, GroupConfig]
 ) -> Iterator[RawPrompt | RawResource | RawTemplate]:
-    """What exported groups publish beside their tools.
+    """The prompts, resources and resource templates that the servers of exported groups publish.
 
-    For each scheme in the list of a server there is a template too: a link in a result may lead to what is not listed.
-    If several servers have a scheme, it leads to the first. These templates are last, so that they hide no others.
+    Each scheme of a listed URI also gets a template for all its URIs: results may link to unlisted resources.
+    If several servers use a scheme, the first one is read. These templates come last, so that they hide no others.
     """
     from mcp_types import ResourceTemplate
 

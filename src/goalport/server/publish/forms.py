@@ -28,7 +28,7 @@ from goalport.tools.schemas import holds_secret
 _ANSWER: Final = "answer"
 """The name of the only field of a form whose answer is not an object."""
 _CONFIRMED: Final = "confirmed"
-"""The name of the only field where a client shows a yes or no as a form."""
+"""The name of the only field of a form that shows a yes-or-no question."""
 _CHOICE: Final = "choice"
 """The name of the only field of a form with options."""
 _ONCE: Final = "Once they say that it is done,"
@@ -44,20 +44,20 @@ class Form:
     schema: Schema
     """The JSON Schema of the answer."""
     read: Callable[[Any], object]
-    """Makes the object of an answer. Raises `BadInput` with one line for each wrong field."""
+    """Converts an answer from JSON to the expected object. Raises `BadInput` with one line for each wrong field."""
     ask: str
-    """What a model does to get the answer, up to the sentence that says how to send it, with null for it."""
+    """Tells a model how to get the answer. The call that sends the answer, with null in its place, is appended."""
     put: str
-    """What it puts in place of null."""
+    """Tells the model what to put in place of null."""
     url: str | None = None
-    """The address that the person opens, of a question that is answered there; None for all others."""
+    """The address that the person opens, if the question is answered there, else None."""
     calls_back: bool = False
-    """Whether the page at the address says when it is done; a person's yes only agrees to open it then."""
+    """Whether the page at `url` itself reports that it is done; a person's yes then only agrees to open it."""
     options: Sequence[Mapping[str, str]] = ()
-    """What can be chosen, of a question with options: the key of each, and the label that the person reads."""
+    """The options to choose from: the `key` of each and the `label` that the person reads. Empty: a free answer."""
 
     def sent(self, answer: Any) -> Any:
-        """The answer that a model sent: some hosts send the objects and booleans in arguments as JSON texts."""
+        """The answer that a model sent. Objects and booleans that its host sent as JSON text (some do) are parsed."""
         if isinstance(answer, str):
             with suppress(ValueError):
                 value, fields = cast("object", from_json(answer)), self.schema.get("properties", {})
@@ -69,9 +69,9 @@ class Form:
         return answer
 
     def elicitation(self, era: str) -> Schema | None:
-        """The schema that MCP elicitation shows as a form, in a version of the protocol such as `2025-11-25`.
+        """The schema of this form in an MCP elicitation; `era` is the version of the protocol, such as `2025-11-25`.
 
-        None where the protocol has no fields for the answer, such as for a form that nests; its client gets the handle.
+        None if the protocol has no fields for the answer, such as nested objects; the client then gets the handle.
         """
         if not self._is_yes_or_no:
             flat = FlatForm.of(self.schema)
@@ -83,7 +83,7 @@ class Form:
         return {"type": "object", "properties": {_CONFIRMED: field}, "required": [_CONFIRMED]}
 
     def elicited(self, content: Mapping[str, Any]) -> Any:
-        """The answer for `read` in what the person entered into a form of `elicitation`."""
+        """The answer, as `read` takes it, from what a person entered into the form of `elicitation`."""
         if self._is_yes_or_no:
             return content.get(_CONFIRMED)
         flat = FlatForm.of(self.schema)
@@ -160,9 +160,9 @@ FORMS: Final[Mapping[str, Callable[[WaitFor[Any]], Form | None]]] = {
     "input": _text_form,
     "url": _url_form,
 }
-"""The form of each kind of question, in the order in which clients see the kinds; None: what is asked is of another.
+"""A function for each kind of question, in the order in which clients see the kinds; it returns None for other kinds.
 
-The last kind that takes what is asked is used; the first kind takes everything.
+The last function that returns a form is used; the first one takes every question.
 """
 
 
@@ -172,9 +172,9 @@ def form_of(question: Question) -> Form:
 
 
 def _answers(kind: object, name: str = _ANSWER, draft: object = None) -> tuple[Schema, Callable[[Any], Any]]:
-    """The schema of the answers of a type and what reads one; the values of a draft count where a field is left out.
+    """The schema of answers of the type `kind`, and a function that reads one; `draft` has values for missing fields.
 
-    An answer that is no object is the one of the field of that name.
+    A type that is no object in JSON has one field, called `name`; its answer may also be the bare value.
     """
     arguments = PublishedArguments.of_fields(kind, name)
     schema, drafted = arguments.schema, dict[str, object]()
@@ -214,7 +214,7 @@ _LIMITS: Final = (
     *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"),
     *("minLength", "maxLength", "pattern", "minItems", "maxItems", "format"),
 )
-"""The keywords by which a value of the right kind may still be wrong, in the order in which a person is told."""
+"""The keywords that restrict a value of the right type, in the order in which a person reads them."""
 _DEFAULTS: Final[Mapping[str, tuple[type, ...]]] = {
     "string": (str,),
     "integer": (int,),
@@ -242,19 +242,19 @@ class FormField:
 
     name: str
     schema: Schema
-    """Without null, its own references and combinators."""
+    """The JSON Schema of its value, without the alternative null."""
     needed: bool
     """Whether the answer must have it, if only as null."""
     nullable: bool
     choices: tuple[FieldChoice, ...] = ()
     group: str = ""
-    """The object that it is a field of, if that stands in the answer."""
+    """The name of the nested object that has the field; empty: the answer itself has it."""
 
     @classmethod
     def of(cls, name: str, given: Schema, *, needed: bool, whole: bool) -> "FormField":
-        """A field, with the type that the protocol has for it, and its choices.
+        """A field, with its type in the protocol and its choices.
 
-        Raises `_CannotBeShownError` if the protocol has no field of its kind, unless it is to be made `whole`.
+        Raises `_CannotBeShownError` if the protocol has no such field, unless `whole` allows what it cannot show.
         """
         schema, nullable = _without_null(given)
         field = cls(name, schema, needed, nullable)
@@ -284,7 +284,7 @@ class FormField:
         return bool(self.schema.get("writeOnly") or self.schema.get("format") == "password")
 
     def shown(self, *, titled: bool) -> Schema:
-        """The field as the protocol has it; not `titled` is the version without titles of choices and most defaults.
+        """The schema of the field in an elicitation; `titled`: the version knows titles of choices and all defaults.
 
         Raises `_CannotBeShownError`.
         """
@@ -323,14 +323,14 @@ class FormField:
 
     @property
     def limits(self) -> Sequence[str]:
-        """What its value has to be beside a choice, in words for a person who is not shown its schema: `at least 1`."""
+        """The restrictions of its value, in words for a person who does not see its schema: `at least 1`."""
         limits = [(key, self.schema[key]) for key in _LIMITS if key in self.schema]
         told = [limit_told(*each) for each in limits if each != ("minLength", 1)]  # nobody answers with no text
         return [*filter(None, told)]
 
     @property
     def default(self) -> object:
-        """The default as it stands in the field: the text of a choice, a list of them for several; None: none."""
+        """The default that the field shows: for choices a text, or a list of texts. None: there is no default."""
         default, kind = self.schema.get("default"), str(self.schema.get("type"))
         if not self.choices:
             fits = isinstance(default, _DEFAULTS.get(kind, object)) and (kind == "boolean") == isinstance(default, bool)
@@ -349,7 +349,7 @@ class FormField:
         return self.schema.get("type") == "string" and not self.schema.get("minLength") and "format" not in self.schema
 
     def values(self, content: Mapping[str, Any]) -> Iterator[object]:
-        """The value in the answer for what a client sent; none where the field is left out."""
+        """Yields the value for the answer from what a client sent; yields nothing if the field is missing."""
         value = content.get(self.name)
         if value is None or (value == "" and not self.required and not self.takes_empty_text):
             if self.nullable and (self.needed or self.name in content):
@@ -365,7 +365,7 @@ class FormField:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """An object in the object, whose fields stand beside the others for who fills in a form line by line."""
+    """A nested object, whose fields a form that is filled in line by line shows among the other fields."""
 
     name: str
     needed: bool
@@ -394,8 +394,8 @@ class FlatForm:
     def of(cls, schema: Schema, *, whole: bool = False) -> "FlatForm | None":
         """The form of an answer with this JSON Schema; None where MCP elicitation has no fields for it.
 
-        `whole`: fields are made also of what the protocol has none for, such as secrets, lists and the fields of
-        objects (`address.city`); None then stands for an answer that is no object of known fields.
+        `whole` also makes the fields that the protocol lacks, such as secrets, lists and fields of nested objects
+        (`address.city`). The result is then None only if the answer is no object with known fields.
         """
         if not is_object(schema) or not ("properties" in schema or not any(map(schema.get, _OPEN))):
             return None
@@ -424,7 +424,7 @@ class FlatForm:
         return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
     def answer(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer for the schema of the form. What has no field stays as it is, for the schema to refuse."""
+        """The answer, from what a client sent. Unknown members stay in it, so that validation refuses them."""
         names = {each.name for each in self.fields}
         answer = {key: value for key, value in content.items() if key not in names}
         values = [(each, value) for each in self.fields for value in each.values(content)]
@@ -438,7 +438,7 @@ class FlatForm:
 
 
 def _without_null(schema: Schema) -> tuple[Schema, bool]:
-    """A schema without the alternative null, and whether it had it; an alternative that is left alone is the schema."""
+    """A schema without the alternative null, and whether it had one. If one alternative is left, that is the schema."""
     enum, nullable = schema.get("enum"), False
     if enum is not None and None in enum:
         schema, nullable = {**schema, "enum": [each for each in enum if each is not None]}, True
@@ -451,17 +451,17 @@ def _without_null(schema: Schema) -> tuple[Schema, bool]:
             members = [each for each in schema[key] if each != {"type": "null"}]
             nullable = nullable or len(members) < len(schema[key])
             beside = {name: value for name, value in schema.items() if name != key}
-            # The one option of a choice stays an option, which has a title of its own.
+            # A single option stays an option: it has its own title.
             only = members[0] if len(members) == 1 and "const" not in members[0] else None
             kinds = {str(each.get("type")): each for each in members if not {"enum", "const"} & each.keys()}
             if len(members) == len(kinds) and kinds.keys() == {"number", "string"}:
-                only = kinds["string"]  # a Decimal, of which the text is exact
+                only = kinds["string"]  # a Decimal: its text is exact
             schema = {**beside, key: members} if only is None else {**only, **beside}
     return schema, nullable
 
 
 def _choices(schema: Schema) -> Iterator[FieldChoice]:
-    """What can be chosen; nothing for a schema that is no choice. Raises `_CannotBeShownError`."""
+    """The choices of a schema; none if it is no choice. Raises `_CannotBeShownError`."""
     members = [each for key in _COMBINATORS for each in schema.get(key, ())]
     values: Sequence[object] = schema.get("enum", ())
     if "const" in schema:

@@ -1,7 +1,7 @@
 """Goals and chatbots as MCP tools and prompts: which are published, under which names, and what a call starts.
 
-First it is decided what the goals of a platform offer (`Offer`, `Refusal`), then a tool is made for each offer. All of
-it is immutable data, made at publication; `doors.mcp` runs it. One goal tool may stand for several goals of one agent
+First, each goal of a platform becomes an `Offer` or a `Refusal`; then each offer becomes a tool. All of this is
+immutable data, made at publication; `doors.mcp` runs the tools. One goal tool may stand for several goals of one agent
 that share a published name and an output type. How long a call waits, and whether its process outlives it
 (`CallPolicy`), depends on the goals alone: a later call with the handle of a process has the policy of the first call.
 A call of a chatbot is one turn of a conversation. A prompt is picked by a person from a menu and filled in; the model
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from mcp_types import GetPromptResult, Prompt, Tool
 
 _SECONDS: Final = 45.0
-"""How long a call waits for the result when its client gets no progress: most hosts time out after 60 seconds."""
+"""Seconds that a call waits for the result if its client gets no progress: most hosts time out after 60 seconds."""
 _SECONDS_IF_PATIENT: Final = 240.0
-"""How long it waits when its client gets progress or asks a person: some hosts time out after 300 seconds even so."""
+"""The same if its client gets progress or asks a person: some hosts time out after 300 seconds even then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Offer:
     goals: tuple[Goal, ...]
     starts: tuple[object, ...]
     description_prefix: str
-    """The beginning of its description, which tells it from other tools of its goals; empty if there are none."""
+    """Begins its description, to distinguish it from other tools of the same goals; empty if there are none."""
     may_ask: bool
     """Whether an action may ask a person."""
     asks_models: bool
@@ -56,7 +56,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A goal that is not published, at all or from one of its start types, and why."""
+    """A goal that is not published, or not for one set of its start types, and why."""
 
     goal: Goal
     agent: Agent
@@ -94,7 +94,7 @@ def offers_of(platform: AgentPlatform) -> Iterator[Offer | Refusal]:
                 shared.setdefault(tool, {}).setdefault(each, []).append((goal, label))
         if not shared:
             continue
-        # A person may be asked for the output of an action, or in its middle by a tool of a group that it names.
+        # An action may ask a person for its output, or while it runs, through a tool of a group that it names.
         actions = platform.agents.scope(agent).actions.values()
         groups = filter(None, (platform.groups.find(role) for each in actions for role in each.roles))
         may_ask = any(each.outputs.may_wait or any(role in configured for role in each.roles) for each in actions)
@@ -110,9 +110,9 @@ def offers_of(platform: AgentPlatform) -> Iterator[Offer | Refusal]:
 def _starts(
     platform: AgentPlatform, agent: Agent, goal: Goal
 ) -> tuple[tuple[str, str], Mapping[tuple[object, ...], str], Sequence[Refusal]]:
-    """The published name and the output type of a goal, the sets of types that start it, and what refuses the others.
+    """The published name and the output type of a goal, the sets of start types, and refusals of the other sets.
 
-    With each set it comes as a part of a name. Raises what the goal's types raise.
+    Each set is mapped to its label, a part of a tool's name. Raises what the goal's types raise.
     """
     if not goal.export.remote:
         return ("", ""), {}, [Refusal(goal, agent, "it is not remote; Export(remote=True) publishes it")]
@@ -142,7 +142,7 @@ class CallPolicy:
     may_give_handle: bool
     """Whether a call may be answered with a handle in place of the result."""
     wait_budget: float | None = None
-    """Seconds that a call waits for the result, if an export says so."""
+    """Seconds that a call waits for the result, if an export sets them; None: see `seconds`."""
     task_required: bool = False
     """Whether only clients that can follow a task may call it."""
 
@@ -162,7 +162,7 @@ class CallPolicy:
 
     @classmethod
     def of_chatbot(cls, agent: Agent) -> "CallPolicy":
-        """The policy of the turns of the chatbot that an agent is."""
+        """The policy of the turns of the chatbot `agent`."""
         stops = agent.chat is not None and agent.chat.stop_when_reader_leaves
         name, output = f"chat_{snake_identifier(agent.name)}", OutputFormat.of(ChatReply)
         return cls(name, output, detached=not stops, may_give_handle=True)
@@ -196,11 +196,11 @@ class GoalTool:
     arguments: PublishedArguments
     policy: CallPolicy
     is_tool: bool = False
-    """Whether it stands for an exported tool, each call of which is a process."""
+    """Whether it is an exported tool that needs a process: each call starts one, which calls the tool."""
 
     @classmethod
     def of_tool(cls, exported: ExportedTool, agent: Agent) -> "GoalTool":
-        """The tool of an exported tool that `agent` calls. Raises `TypeError` if its output schema holds bytes."""
+        """The tool that runs `agent`, which calls `exported`. Raises `TypeError` if its output schema holds bytes."""
         tool, policy = FunctionTool.of(exported).tool, CallPolicy.of(exported.name, agent.goals, may_wait=True)
         schema = with_alternatives(tool.output_schema, HANDLE, LARGE)
         goals = tuple(each.name for each in agent.goals)
@@ -228,7 +228,7 @@ class GoalTool:
 
     @property
     def text_field(self) -> str | None:
-        """The argument that takes a sentence: the only one that is required, if it is a free text."""
+        """The name of the only required argument, if it takes free text, else None."""
         required, properties = self.arguments.schema.get("required", ()), self.arguments.schema.get("properties", {})
         if len(required) != 1:
             return None
@@ -277,7 +277,7 @@ class ChatTool:
 
     @classmethod
     def of(cls, agent: Agent) -> "ChatTool":
-        """The tool of the chatbot that an agent is."""
+        """The tool of the chatbot `agent`."""
         from mcp_types import Tool, ToolAnnotations
 
         policy, arguments = CallPolicy.of_chatbot(agent), PublishedArguments.of_model(ChatCall)
@@ -319,7 +319,7 @@ class GoalPrompt:
         return cls(prompt, goal)
 
     def message(self, given: Mapping[str, str]) -> "GetPromptResult":
-        """The message with these values; a value that is not JSON of its type stays text, as the tool validates it.
+        """The message with these values. A value that is not valid JSON stays text, since the tool validates it.
 
         Some hosts ask for the message once, with `$1` and `$2` in place of values. Raises `BadInput` for unknown
         arguments and for required arguments that are missing.
@@ -353,7 +353,7 @@ class GoalPrompt:
 
 
 def _kinds_and_values(schema: Mapping[str, Any]) -> tuple[set[str], list[str]]:
-    """The JSON types that a schema and the members of its unions have, and their values, where these are listed."""
+    """The JSON types of a schema and of the members of its unions, and their values if these are listed."""
     kinds, values, members = set[str](), list[str](), [schema]
     for each in members:
         members += [*each.get("anyOf", ()), *each.get("oneOf", ())]

@@ -1,4 +1,4 @@
-"""What a caller gets in place of a result, and the companion tools by which it goes on from there.
+"""What a caller gets in place of a result, and the companion tools that it can call next.
 
 The handle of an unfinished process and the link to a large result name the process and the next call of a companion
 tool, which follows, answers or ends a process, or reads its result. `doors.mcp.calls` carries these out, and
@@ -163,7 +163,7 @@ def companions(goals: Sequence["ToolAnnotations | None"], *, large: bool) -> Map
 
 
 _STATUS_SECONDS: Final = 25
-"""How long the call of `process_status` that a handle names waits."""
+"""The `waitSeconds` of the call of `process_status` that a handle suggests."""
 _TEXT: Final[Schema] = {"type": "string"}
 
 
@@ -254,7 +254,7 @@ def open_question(question: Question, form: Form | None = None) -> dict[str, Any
 
 
 def handle_of(process: AgentProcess, goal: str) -> tuple[str, dict[str, Any]]:
-    """The state of a process without a result and the calls by which its caller goes on, as a text and as a `HANDLE`.
+    """The state of an unfinished process and the calls that its caller can make next, as a text and as a `HANDLE`.
 
     `goal` is the name of the tool that was called. Raises one of `UNREADABLE` if the answer to a question cannot be
     read from JSON.
@@ -269,7 +269,7 @@ def handle_of(process: AgentProcess, goal: str) -> tuple[str, dict[str, Any]]:
     not_again = f"Do not call {goal} again: that would {again}."
 
     def answering(question: Question) -> Mapping[str, Any]:
-        """The arguments that answer a question, with null for the answer, which no question takes."""
+        """The arguments that answer a question; the answer is null, which no question accepts."""
         return {**about, "answer": None, **({"questionId": question.id} if len(asked) > 1 else {})}
 
     tool, arguments = STATUS, {**about, "waitSeconds": _STATUS_SECONDS}

@@ -1,7 +1,7 @@
 """The limits of callers: what each may do at once, in a minute and in a day, and whose turn it is.
 
-Every door asks here before it answers a call, so that it does not matter through which doors a caller comes. A program
-counts for itself; only costs are those of all programs that share a store. `publisher` is above.
+Every door checks them before it answers a call, so they apply to a caller across all doors. Each replica counts for
+itself; only costs are counted over all replicas that share a store. `publisher` is above.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ LimitKind = Literal["calls", "waiting_calls", "processes", "calls_per_minute", "
 _MINUTE: Final = 60.0
 _SOON: Final = 1.0
 _LATER: Final = 5.0
-"""Seconds after which a caller may try again, where nobody knows when a call or a process will end."""
+"""Seconds after which a refused caller should try again: `_SOON` if a call has to end first, `_LATER` if a process."""
 _READABLE: Final = 120
 _MANY: Final = 10_000
-"""With so many callers, those who have not called for a minute are forgotten."""
+"""From this number of callers on, those that have not called for a minute are forgotten."""
 
 
 class LimitReached(GoalportError):
@@ -48,26 +48,26 @@ class LimitReached(GoalportError):
 
 
 class FairQueue:
-    """So many places. Callers who wait for one take turns, and each takes its turns in the order in which it called.
+    """Assigns a fixed number of places to calls. Waiting callers take turns; the calls of one caller keep their order.
 
-    So the next place but one is another caller's, however many calls of one caller wait. For a caller whose last call
-    was just answered a place is kept for `seconds`, since it will call again; who has a place already gets no such one.
+    So other callers get a place in between, however many calls of one caller wait. When the last call of a caller is
+    answered, a place is kept for `seconds`, since it will probably call again; callers who have one cannot take it.
     """
 
     def __init__(self, places: int, seconds: float = 1.0) -> None:
         self._free = places
         self._most_kept = places * 4 // 5
-        """Of a thousand callers who called within a second, few call at once."""
+        """The most places that are kept. Of a thousand callers who called within a second, few call again at once."""
         self._seconds = seconds
         self._held: Counter[Who] = Counter()
         """How many places each caller has."""
         self._kept: dict[Who, asyncio.TimerHandle] = {}
-        """The callers for whom a place is kept, and what ends that."""
+        """The callers for whom a place is kept, and the timer that ends that."""
         self._lines: OrderedDict[Who, deque[asyncio.Event]] = OrderedDict()
-        """Those who wait, by caller; the caller whose turn is next comes first."""
+        """The waiting calls by caller; the caller whose turn is next comes first."""
 
     def take(self, who: Who) -> bool:
-        """Take a place, if one is free for this caller."""
+        """Take a place if one is free for this caller; return whether it was."""
         if not self._free or (who in self._held and self._free <= min(len(self._kept), self._most_kept)):
             return False
         self._free -= 1
@@ -86,7 +86,7 @@ class FairQueue:
         return len(self._lines.get(who, ()))
 
     async def wait(self, who: Who) -> None:
-        """Wait until a place is this caller's."""
+        """Wait until this caller gets a place."""
         if self.take(who):
             return
         place = asyncio.Event()
@@ -103,7 +103,7 @@ class FairQueue:
             raise
 
     def leave(self, who: Who) -> None:
-        """Give a place of this caller back, to whoever's turn it is."""
+        """Give back a place of this caller; the caller whose turn is next gets it."""
         self._free += 1
         self._held[who] -= 1
         if not self._held[who]:
@@ -117,7 +117,7 @@ class FairQueue:
         self._hand_on()
 
     def _hand_on(self) -> None:
-        """Give free places to those whose turn it is, but none that is kept to who has one already."""
+        """Give free places to waiting callers in turn, but no kept place to a caller that already has a place."""
         while who := next(filter(self.take, self._lines), None):
             line = self._lines.pop(who)
             line.popleft().set()
@@ -126,7 +126,7 @@ class FairQueue:
 
 
 class Limits:
-    """The limits of one server; `on_refusal` is told which limit refuses a call."""
+    """The limits of one server; `on_refusal` is called with the name of a limit that refuses a call."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class Limits:
         self._calls: Counter[Who] = Counter()
         self._starting: Counter[Who] = Counter()
         self._settled: WeakSet[AgentProcess] = WeakSet()
-        """The processes of which it is known that they are not among those that are starting."""
+        """The processes that are known not to be starting any more; those that start are counted in `_starting`."""
         self._begun: dict[Who, deque[float]] = {}
 
     @property
@@ -155,10 +155,10 @@ class Limits:
         return Counter() if self._queue is None else self._queue.waiting
 
     async def admit(self, caller: Caller, *, begins: bool) -> "Place":
-        """The place of a call, which is held or has to be waited for; whoever gets it has to leave it.
+        """The place of a call: it has it already, or has to wait for it. Its door has to call `leave` at the end.
 
-        `begins` says whether the call begins something, or only goes on with what was begun. Raises `LimitReached`, and
-        `StoreError` where the store has to say what the caller has spent.
+        `begins` says whether the call starts something, or only continues something. Raises `LimitReached`, and
+        `StoreError` if the costs of the caller cannot be read from the store.
         """
         own, who = self._settings.of(caller), caller.identity
         if begins:
@@ -174,24 +174,24 @@ class Limits:
         return Place(self._queue, self._calls if own.calls else None, who)
 
     async def begin(self, caller: Caller) -> None:
-        """Count what is begun by a call that was admitted as one that only goes on. Raises as `admit` does."""
+        """Count that a call starts something, though it was admitted without `begins`. Raises what `admit` raises."""
         await self._check_cost(caller)
         self._count(caller)
 
     @contextmanager
     def starting(self, caller: Caller) -> Generator[Callable[[AgentProcess], None]]:
-        """A context in which a process is started for a caller, and counted: what it gives is called with the process.
+        """A context that counts the process started in it for a caller; it yields a function to call with the process.
 
         Raises `LimitReached`.
         """
         own, who = self._settings.of(caller), caller.identity
         if own.processes:
             running = [each for each in self._processes.running if each.parent is None and caller.same_as(each.caller)]
-            # The process of a conversation rests between turns, and is among those that are starting at each turn.
+            # The process of a conversation rests between turns, so each turn starts it again.
             self._settled -= {each for each in self._settled if each.options.turns and each.outcome is not None}
             if not (starting := self._starting[who]):
                 self._settled.update(running)
-            # One that is starting may run already, and counts once.
+            # A process that is starting may run already; it counts once.
             begun = sum(each not in self._settled for each in running)
             if len(running) - begun + max(begun, starting) >= own.processes:
                 told = f"{own.processes} processes of yours are running, as many as may be at once."
@@ -216,7 +216,7 @@ class Limits:
             self._refuse("cost_per_day", told, self.costs.seconds_left)
 
     def _count(self, caller: Caller) -> None:
-        """Count a call; those of the last minute may not be more than the caller may make."""
+        """Count a call. Raises `LimitReached` if the caller has made too many within a minute."""
         most, who, now = self._settings.of(caller).calls_per_minute, caller.identity, self._clock()
         if not most:
             return
@@ -242,13 +242,13 @@ class Place:
 
     def __init__(self, queue: FairQueue | None, calls: "Counter[Who] | None", who: Who) -> None:
         self.held = queue is None or queue.take(who)
-        """Whether the call has its place; without it, it has to wait."""
+        """Whether the call has its place; if not, it has to wait."""
         self._queue, self._calls, self._who = queue, calls, who
         self._counted = 0
         self._count(1)
 
     async def wait(self) -> None:
-        """Wait until it is this call's turn, unless it has its place."""
+        """Wait until the call gets its place, unless it has it already."""
         self._count(1)
         if not self.held and self._queue is not None:
             await self._queue.wait(self._who)
@@ -262,7 +262,7 @@ class Place:
         self._count(0)
 
     def _count(self, times: int) -> None:
-        """Have the call counted so many times among those of its caller."""
+        """Set how many times, 0 or 1, this call counts among the calls of its caller."""
         if self._calls is not None and self._counted != times:
             self._calls[self._who] += times - self._counted
             self._counted = times
@@ -271,16 +271,16 @@ class Place:
 
 
 _KEPT_SECONDS: Final = 5.0
-"""For how many seconds counts what was read from the store."""
+"""Seconds for which costs that were read from the store are reused."""
 
 
 @dataclass
 class _Day:
-    """The day of one caller."""
+    """The costs of one caller on one day."""
 
     begins: datetime
     going_on: dict[str, AgentProcess] = field(default_factory=dict[str, AgentProcess])
-    """The processes that were started here and had not ended when they were looked at last."""
+    """The processes started here that had not ended when their costs were last read."""
     ended: dict[str, float] = field(default_factory=dict[str, float])
     stored: Mapping[str, float] = field(default_factory=dict[str, float])
     """The costs by process as the store has them."""
@@ -288,7 +288,7 @@ class _Day:
 
 
 class DailyCosts:
-    """The costs of callers who have a limit: of processes that were started here exactly, of others as stored."""
+    """The costs of callers who have a limit: exact for processes started here, for others as the store has them."""
 
     def __init__(
         self,
@@ -302,7 +302,7 @@ class DailyCosts:
 
     @property
     def seconds_left(self) -> float:
-        """For how many seconds the day goes on."""
+        """Seconds until the day (UTC) ends."""
         return (self._midnight() + timedelta(days=1) - self._now()).total_seconds()
 
     def note(self, caller: Caller, process: AgentProcess) -> None:

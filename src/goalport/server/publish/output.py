@@ -26,11 +26,11 @@ from goalport.tools import ToolResult
 from goalport.tools.schemas import UNREADABLE, PlainSchema, may_hold_non_finite, non_finite_in_words, why_not_json
 
 _ENVELOPE: Final = 500
-"""Bytes that a result needs beside its content and structured content."""
+"""Bytes of a result that are neither content nor structured content."""
 _ESCAPE: Final = 6
-"""The bytes of `\\u00e9`, which stands for one unit of UTF-16 in JSON that has ASCII characters only."""
+"""The bytes of `\\u00e9`: in JSON of ASCII characters only, it stands for one unit of UTF-16."""
 _WITHOUT_FRACTION: Final = ("string", "integer", "boolean", "null", "object")
-"""Types of a schema whose values are no numbers that could be infinite."""
+"""Types of a schema whose values cannot be infinite or NaN."""
 
 Pieces = tuple[bytes, ...]
 """JSON in UTF-8, in pieces to be joined."""
@@ -38,7 +38,7 @@ Wire = dict[str, Any]
 """A `tools/call` result, or a part of one, as JSON data: the same dict that the SDK would make of its own model."""
 _BLOCK: Final = 4_096
 _BESIDE: Final = 1_000
-"""Bytes that the answer with a page needs beside the page."""
+"""Bytes of an answer with a page that are not the page."""
 _LARGEST_BLOCK: Final = 12 * _BLOCK + 2
 """The most bytes in JSON of a block of text: a character takes at most twelve, as two escapes."""
 _PAGE: Final = 100_000
@@ -47,9 +47,9 @@ _PAGE: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class WrittenResult:
-    """A `tools/call` result, written once: `json` is sent as it is, and `wire` is the same as data, for the SDK.
+    """A `tools/call` result, serialized once: `json` is sent as it is, and `wire` is the same as data, for the SDK.
 
-    It is kept in pieces, since each copy of a large result takes as long as writing it.
+    It is stored in pieces, since each copy of a large result takes as long as serializing it.
     """
 
     content: Pieces
@@ -78,9 +78,9 @@ class WrittenResult:
         return b"".join(self.pieces({}))
 
     def pieces(self, meta: Mapping[str, Any], *, typed: bool = True) -> Sequence[bytes]:
-        """The same, not yet joined, with these members in its `_meta` too; `typed`: with a `resultType`.
+        """The result as JSON, in pieces to be joined, with `meta` added to its `_meta`; `typed`: with a `resultType`.
 
-        Revisions that begin with a handshake have no `resultType`.
+        MCP revisions that begin with a handshake have no `resultType`.
         """
         found = [b'{"content":', *self.content, b',"isError":', b"true" if self.is_error else b"false"]
         if typed:
@@ -112,7 +112,7 @@ class OutputFormat:
     _adapter: TypeAdapter[object] | None = None
     _wrapped: bool = False
     _has_numbers: bool = True
-    """Whether values may hold numbers that are not integers, of which some cannot be written."""
+    """Whether values may hold numbers that are not integers; JSON cannot express some of these, such as NaN."""
 
     @classmethod
     def of(cls, kind: object) -> "OutputFormat":
@@ -161,13 +161,13 @@ class OutputFormat:
         return WrittenResult((to_json([text_block(hide_known(content))]),), structured)
 
     def json(self, value: object) -> bytes:
-        """The value by itself as JSON; of content blocks, their list. Raises what `written` raises."""
+        """The value alone as JSON, without a wrapper; content blocks as a list. Raises what `written` raises."""
         if self._adapter is None:
             return to_json(blocks_of(value))
         dumped = self._adapter.dump_json(value, by_alias=True, warnings="error")
         written = hide_known_in(dumped)
         if written is not dumped:
-            from_json(written)  # a secret that is no text leaves no JSON behind, which must not be sent
+            from_json(written)  # hiding a secret that is no text leaves invalid JSON, which must not be sent
         if self._has_numbers and may_hold_non_finite(written.decode()):
             plain = self._adapter.dump_python(value, mode="json", by_alias=True)
             if words := non_finite_in_words(plain):
@@ -198,7 +198,7 @@ class OutputFormat:
 
 
 def result_of_tool(result: ToolResult) -> WrittenResult:
-    """What a tool returned. Raises `PydanticSerializationError` for what JSON cannot express."""
+    """The result of a tool as it is sent. Raises `PydanticSerializationError` for what JSON cannot express."""
     return WrittenResult.of(without_secrets(blocks_of(result)), without_secrets(result.structured))
 
 
@@ -248,7 +248,7 @@ def blocks_of(value: object) -> list[Wire]:
 
 
 def _block_types() -> tuple[type, ...]:
-    """The classes of content blocks. They take long to import; until somebody has done so, no value is one."""
+    """The classes of content blocks. Importing them is slow; until something has imported them, no value is one."""
     types = sys.modules.get("mcp_types")
     if types is None:
         return ()
@@ -312,9 +312,9 @@ def _may_be_number(schema: Mapping[str, Any]) -> bool:
 
 
 def may_be_large(schema: Schema | None) -> bool:
-    """Whether values of a schema may be too large for one answer; those without a schema may.
+    """Whether values of a schema may be too large for one answer.
 
-    So may texts, lists and open objects that have no greatest length.
+    Texts, open objects and lists without `maxItems` may be, and so may values without a schema (None).
     """
 
     def is_unbounded(node: Mapping[str, Any]) -> bool:

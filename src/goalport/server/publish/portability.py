@@ -1,7 +1,7 @@
 """What MCP clients and model APIs accept: valid names, schemas that all of them read, and warnings about the rest.
 
 Pure functions over texts, schemas and definitions. A portable schema has its references inlined, an object at the root,
-and no `$schema` or `discriminator`; only positions in tuples are accepted more freely than before. Names that no client
+and no `$schema` or `discriminator`; it accepts the same values, and tuple items in any place. Names that no client
 accepts are refused in `publication`; all other flaws are warnings. `published_arguments`, `output` and the tools are
 above.
 """
@@ -25,7 +25,7 @@ _LONGEST_SAFE_NAME: Final = 48
 """The most characters of a safe name: hosts that prefix the server's name drop tools with longer ones."""
 _LONGEST_DESCRIPTION: Final = 1_000
 _MOST_INLINED: Final = 20_000
-"""Schemas in one whose references are inlined; each reference may double them."""
+"""The most schemas inside one whose references are inlined; each reference may double their number."""
 _MOST_TOOLS: Final = ((128, "the OpenAI API takes 128 tools"), (40, "Cursor shows a model 40 tools"))
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 _PROPERTY: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -57,9 +57,9 @@ def name_fault(name: str) -> str | None:
 
 
 def portable(schema: Mapping[str, Any]) -> Schema:
-    """The schema with every `$ref` inlined that is not recursive, and with `$defs` only for those that are.
+    """The schema with all `$ref`s inlined except recursive ones, which keep their `$defs`.
 
-    A schema that would be too large then keeps all its `$ref`s.
+    A schema that would become too large keeps all its `$ref`s.
     """
     definitions = cast("Mapping[str, Schema]", schema.get("$defs", {}))
     root, _ = split_definitions(schema)
@@ -74,7 +74,7 @@ def portable(schema: Mapping[str, Any]) -> Schema:
     sizes: dict[str, int] = {}
 
     def size(of: Schema) -> int:
-        """How many schemas there would be with every `$ref` inlined that is not recursive."""
+        """How many schemas there would be if all non-recursive `$ref`s were inlined."""
         total = 0
         for node in nodes(of):
             target = _target(node)
@@ -119,7 +119,7 @@ def nodes(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def split_definitions(schema: Mapping[str, Any]) -> tuple[Schema, Schema]:
-    """A schema without its `$defs`, and a schema of these alone, which goes to the root that the first is put below."""
+    """A schema without its `$defs`, and its `$defs` alone, to be added to the new root if the schema is nested."""
     rest = {key: value for key, value in schema.items() if key != "$defs"}
     return rest, {"$defs": schema["$defs"]} if "$defs" in schema else {}
 
@@ -147,7 +147,7 @@ def mapped(schema: Mapping[str, Any], change: Callable[[Schema], Schema]) -> Sch
 
 
 def client_warnings(tools: "Sequence[Tool]") -> Iterator[str]:
-    """One sentence for each flaw of a list of tools that makes some client drop, cut or reject what is in it."""
+    """One sentence for each flaw in a list of tools that makes some client drop, cut or reject a tool or the list."""
     for most, reason in _MOST_TOOLS:
         if len(tools) > most:
             yield f"{len(tools)} tools are published; {reason} and leaves out the rest."

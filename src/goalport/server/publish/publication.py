@@ -1,9 +1,9 @@
 """All that one server publishes at one moment: tools, prompts, resources, and what could not be published and why.
 
 A publication is immutable; a reload makes a new one. Publishing runs no action, calls no model and connects nowhere.
-What callers need for each thing are scopes: those that an export names, else those that its hints ask for. Every door
-shows and looks up what is published in the view of its caller, so what is not in it is unknown to that caller
-everywhere: in lists, in the names that errors suggest, in completions. `auth`, above, knows what a caller has.
+To use a thing, a caller needs the scopes that its export names, or else those that its hints imply. Every door lists
+and looks up things in the view of its caller (`Views`). What a view lacks is unknown to that caller everywhere: in
+lists, in the names that errors suggest, in completions. `auth`, above, knows which scopes a caller has.
 """
 
 import json
@@ -62,7 +62,7 @@ class ScopeRules:
     write: Scopes
 
     def of_hints(self, scopes: Sequence[str] | None, *, read_only: bool | None) -> Scopes:
-        """The scopes for what names `scopes`, and hints whether it only reads."""
+        """The `scopes` that an export names; if it names none (None), the scope to read or to write, by its hint."""
         if scopes is not None:
             return frozenset(scopes)
         return self.read if read_only else self.write
@@ -79,16 +79,16 @@ class ScopeRules:
 
 @dataclass(frozen=True, slots=True)
 class ScopesOfPublished:
-    """What callers need for each thing that is published. What is in no table needs the scope to read."""
+    """The scopes that a caller needs for each published thing. What is in no table needs the scope to read."""
 
     rules: ScopeRules
     tools: Mapping[str, Scopes] = field(default_factory=dict[str, Scopes])
-    """By the names of tools, those that are absent for now among them."""
+    """By the names of tools, including tools that are absent now."""
     prompts: Mapping[str, Scopes] = field(default_factory=dict[str, Scopes])
     resources: Mapping[str, Scopes] = field(default_factory=dict[str, Scopes])
     """By the URIs of raw resources."""
     providers: Mapping[str, Scopes] = field(default_factory=dict[str, Scopes])
-    """By the namespaces of what provides resources."""
+    """By the namespaces of resource providers."""
     templates: Mapping[str, Scopes] = field(default_factory=dict[str, Scopes])
     """By the texts of URI templates."""
 
@@ -120,10 +120,10 @@ class Publication:
     prompts: Mapping[str, PublishedPrompt]
     resources: Mapping[str, RawResource]
     providers: Mapping[str, ResourceProvider]
-    """What provides further resources, by namespace and sorted by it; they are listed when clients ask."""
+    """The providers of further resources, sorted by namespace; they are asked when a client lists resources."""
     templates: tuple[RawTemplate, ...]
     mirrored: Mapping[str, Mapping[str, Any]]
-    """The input schemas, by tool, that make clients repeat arguments in headers, which are compared with the call."""
+    """By tool, input schemas that make clients repeat arguments in HTTP headers, which are compared with the call."""
     tool_list: "tuple[Tool, ...]"
     """Tools and prompts are sorted by name, resources and templates by URI."""
     prompt_list: "tuple[Prompt, ...]"
@@ -136,16 +136,16 @@ class Publication:
     warnings: tuple[str, ...]
     """Flaws of what is published, such as a missing tool group or a name that some client drops; one sentence each."""
     scopes: ScopesOfPublished
-    """What callers need for each of it, also for what a view does not have."""
+    """The scopes that callers need for each thing, including things that a view lacks."""
     granted: Scopes | None = None
-    """In a view, the scopes of those who get it (`Views`); None: this is no view, and has everything."""
+    """In a view (`Views`), the scopes of the callers who get it; None: this is no view, and has everything."""
 
     def shows_goal(self, goal: Goal) -> bool:
         """Whether a goal of a deployed agent may be shown, whether it is published or not."""
         return self._grants(self.scopes.rules.of_goals([goal]))
 
     def shows_agent(self, agent: Agent) -> bool:
-        """Whether a deployed agent may be shown: one of its goals is, or it has none; of a chatbot, who may talk."""
+        """Whether a deployed agent may be shown: some goal may, or it has none; a chatbot if callers may talk to it."""
         if agent.chat is not None:
             return self._grants(self.scopes.rules.of_chatbot(agent.chat))
         return not agent.goals or any(map(self.shows_goal, agent.goals))
@@ -293,7 +293,7 @@ def _with_companions(
     platform: AgentPlatform, wanted: Sequence[_Named], groups: Mapping[str, GroupTools], problems: list[str]
 ) -> dict[str, _Named]:
     """The tools by name, with the companion tools that they need; problems are appended to `problems`."""
-    # Large results of exported groups become links, but not beside another goalport, whose tool has the name.
+    # Large results of exported groups become links, unless a group has a tool of that name, as another goalport does.
     names = {tool.name for each in groups.values() for tool in (*each.present, *each.absent)}
     links = RESULT not in names and any(each.exports for each in platform.upstream.groups.config.values())
     followed = [each.published for each in wanted if isinstance(each.published, GoalTool | ChatTool)]
@@ -329,7 +329,7 @@ def _prompts(
 
 
 def _by_address(given: Iterable[object], kind: type[R], problems: list[str]) -> dict[str, R]:
-    """The resources or templates by URI; the first where two have one, as each URI has one set of scopes."""
+    """The resources or templates by URI. Of two with the same URI only the first, as each URI has one set of scopes."""
     found: dict[str, R] = {}
     problems += [
         f"Two resources are at {each.address}; the first is published. Give the other another address."

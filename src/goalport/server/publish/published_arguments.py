@@ -1,7 +1,7 @@
 """The arguments of a call: the input schema that clients see, and the objects that a process starts from.
 
 Arguments are validated here; nothing is started. All mistakes are reported in one list. Unknown arguments are mistakes
-too: pydantic finds them, and their nearest names, and the classes that allow more of them, are found in the schema.
+too. Pydantic finds them; the schema gives the nearest names, and tells which objects allow them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,17 +30,17 @@ _NON_FINITE: Final = frozenset({"nan", "inf", "infinity"})
 _MOST_LINES: Final = 20
 """How many unknown arguments an error names; searching for more would block the event loop."""
 _MOST_ERRORS: Final = 50_000
-"""Beyond this, looking at each would block it too."""
+"""With more errors, unknown arguments are not looked for: that would block the event loop too."""
 
 Location = tuple[int | str, ...]
-"""The names and numbers that lead to a part of a value, and for pydantic the names of unions' members too."""
+"""The path to a part of a value: names and indexes. In the paths of pydantic, also names of union members."""
 _Extra = Literal["forbid"] | None
 
 
 def unknown_fields(locations: Iterable[Location], schema: Schema, value: Mapping[str, Any]) -> Iterator[str]:
-    """One line for each field at these places that the schema neither names nor allows.
+    """One line for each of these fields that the schema neither names nor allows.
 
-    Of a union, a field may be extra in one member and known in another.
+    In a union, a field that one member reports as extra may be known to another member.
     """
     for each in locations:
         path, around, _ = _walk(each, schema, value)
@@ -67,7 +67,7 @@ def _non_finite(inner: object, location: Location, schema: Schema, value: Mappin
 
 
 def _walk(location: Location, schema: Schema, value: Any) -> tuple[Location, Sequence[Schema], Sequence[Schema]]:
-    """The place of a part of a value, without the names of unions' members; what describes it, after what is around."""
+    """The path of a part of a value without union members, the schemas of the object around it, and its own schemas."""
     definitions = schema.get("$defs", {})
     path: Location = ()
     around: list[Schema] = []
@@ -75,7 +75,7 @@ def _walk(location: Location, schema: Schema, value: Any) -> tuple[Location, Seq
     for step in location:
         if isinstance(value, Mapping) and step in value:
             given = cast("Mapping[str, Any]", value)
-            # A member of a union does not describe what contradicts a constant (discriminator) in it.
+            # A union member does not describe a value that contradicts one of its constants (discriminators).
             fitting = [
                 described
                 for described in here
@@ -114,7 +114,7 @@ def _is_open(schema: Schema) -> bool:
 
 
 def closed(schema: Schema) -> Schema:
-    """The schema, saying of each object that fields which it does not name are refused, as `unknown_fields` does."""
+    """The schema with `additionalProperties: false` in all objects whose unknown fields `unknown_fields` refuses."""
     written = mapped(schema, closed)
     is_closed = schema.get("type") == "object" and not _is_open(schema)
     return {**written, "additionalProperties": False} if is_closed else written
@@ -175,7 +175,7 @@ class PublishedArguments:
     def of_fields(cls, kind: object, otherwise: str) -> "PublishedArguments":
         """The arguments for one type: its fields if it is an object in JSON, else one argument named `otherwise`.
 
-        They take milliseconds to make, and are wanted several times for each question, so the last ones are kept.
+        Making them takes milliseconds, and each question needs them several times, so the last ones are cached.
         """
         try:
             hash(kind)

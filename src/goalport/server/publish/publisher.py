@@ -1,7 +1,7 @@
 """The publisher: it holds the current publication, publishes again after changes, and notifies its subscribers.
 
-One publisher serves all doors (`site.app.Door`) of a server, and knows no client. Here is also how doors begin what a
-client asks for: a process of a goal, or a turn of a conversation, which the client may follow as a task.
+One publisher serves all doors (`site.app.Door`) of a server, and knows no client. Its functions start what a client
+asks a door for: a process of a goal, or a turn of a conversation, which the client may follow as a task.
 """
 
 import asyncio
@@ -45,14 +45,14 @@ _log = logging.getLogger(__name__)
 _NO_REPLY: Final = "The conversation has gone on, and nothing was replied to this message."
 _FREE: Final = "free"
 _HELD: Final = "held "
-"""Begins what is kept while a message is being said."""
+"""The prefix of the stored value while a call is sending its message to the chatbot."""
 _GAP: Final = 0.05
 """Seconds in which changes of several upstream servers are collected into one publication."""
 
 
 class Publisher:
     """The current publication of one server. Raises `SettingsError` for a role whose model is not ready, and for
-    settings of the workspace's own that cannot be used.
+    settings tables of the workspace's own classes that cannot be used.
     """
 
     def __init__(self, platform: AgentPlatform, workspace: Workspace, settings: Settings) -> None:
@@ -71,7 +71,7 @@ class Publisher:
         self.runs = Runs(platform)
         self.publication: Publication = publish(platform, workspace, settings)
         self.loading = asyncio.Lock()
-        """Held while the workspace is loaded anew: that changes what Python can import."""
+        """Held while the workspace is reloaded, which changes what Python can import."""
         self._publishing = asyncio.Lock()
         self._subscribers: list[Callable[..., Awaitable[None]]] = []
 
@@ -164,10 +164,10 @@ async def start_goal(
     stored: bool = True,
     listener: EventListener | None = None,
 ) -> AgentProcess:
-    """A process of a goal, counted among those of its caller; or the one that the same call began `once` already.
+    """Start a process of a goal for a caller and count it; if an earlier call `once` started one, return that.
 
-    `stored`: it is there once it is stored, so that its caller may find it by its id alone. `listener` hears it from
-    its beginning. Raises `LimitReached`, `StoreError`, and `BadInput` if the key of `once` has had other arguments.
+    `stored`: return when the process is stored, so that its caller can find it by its id. `listener` gets all its
+    events. Raises `LimitReached`, `StoreError`, and `BadInput` if the key of `once` was used with other arguments.
     """
     platform, goals = publisher.platform, goal.goals
     key = None if once is None else (once.name, once.digest)
@@ -188,9 +188,9 @@ async def start_goal(
 async def answer_question(
     publisher: Publisher, caller: Caller, question: Question, response: object = None, *, declined: str = ""
 ) -> None:
-    """Answer a question of a process, or decline it with a reason, which the audit log tells of.
+    """Answer a question of a process, or decline it with a reason; the audit log notes it.
 
-    Raises `AlreadyAnswered`, `StoreError`, and `BadInput` for another answer than was asked for.
+    Raises `AlreadyAnswered`, `StoreError`, and `BadInput` for an answer that does not fit the question.
     """
     await publisher.platform.answer(question.process_id, question.id, response, declined=declined)
     publisher.audit_trail.answered(caller, question, response, declined=bool(declined))
@@ -205,14 +205,14 @@ async def answer_in_session(
     *,
     declined: str = "",
 ) -> Turn:
-    """The turn that goes on with an answer to a question of a chatbot, as `answer_question` does for a process."""
+    """Answer or decline a question of a chatbot, as `answer_question` does; return the turn that continues."""
     turn = await session.answer(question.id, response, declined=declined)
     publisher.audit_trail.answered(caller, question, response, declined=bool(declined))
     return turn
 
 
 async def counted_turn(limits: Limits, call: Call, begin: Callable[[], Awaitable[Turn]]) -> Turn:
-    """A turn that `begin` begins, counted among the processes and the costs of its caller.
+    """Begin a turn by `begin`, and count it among the processes and the costs of its caller.
 
     Raises `LimitReached`, and what `begin` raises.
     """
@@ -224,12 +224,12 @@ async def counted_turn(limits: Limits, call: Call, begin: Callable[[], Awaitable
 
 
 def note_turn(call: Call, result: TurnResult) -> None:
-    """Note what came of a turn, for the line of its call: the status of its process does not tell a reply from none."""
+    """Set the status of a call by its turn, for the log: the status of the process does not show whether it replied."""
     call.status = "failed" if result.failure else "waiting" if result.questions else "completed"
 
 
 def reader_left(turn: Turn, mark: ChatbotMark) -> None:
-    """Stop a turn whose reader has gone away, if the chatbot is marked so; otherwise its reply is finished."""
+    """Stop a turn whose client has disconnected, if the chatbot is marked so; otherwise its reply is finished."""
     if mark.stop_when_reader_leaves:
         turn.cancel(CANCELLED)
 
@@ -254,7 +254,7 @@ class Task:
 
 
 async def session_of_process(platform: AgentPlatform, process: AgentProcess, caller: Caller) -> ChatSession | None:
-    """The session that a process belongs to; None for one of a goal, or of a conversation that is not there any more.
+    """The chat session of a process; None for a process of a goal, or if its conversation does not exist any more.
 
     Raises `StoreError`.
     """
@@ -266,17 +266,17 @@ async def session_of_process(platform: AgentPlatform, process: AgentProcess, cal
 
 
 class TurnEnd(NamedTuple):
-    """What came of a turn that is over."""
+    """How a turn ended."""
 
     said: Sequence[ConversationMessage]
     failure: str
-    """Why there is no reply, or only a part of one; empty: nothing has failed."""
+    """Why the reply is missing or cut short; empty: nothing has failed."""
 
 
 async def end_of_turn(session: ChatSession, task: Task) -> TurnEnd | None:
-    """What came of the turn that a task is; None while it goes on, or waits for a person.
+    """How the turn of a task ended; None while it runs or waits for a person.
 
-    Raises `HandedOver` if this program ends first, and `StoreError`.
+    Raises `HandedOver` if this server shuts down first, and `StoreError`.
     """
     process, entries = task.process, session.conversation.entries
     begin = next((place for place, each in enumerate(entries) if each.id == task.message_id), len(entries))
@@ -297,16 +297,16 @@ class SaidOnce:
     """A call that may be a repetition."""
 
     earlier: str = ""
-    """The id of the task that the first one has begun, or empty."""
+    """The id of the task that the first such call started; empty: this call is the first."""
     begun: Task | None = None
-    """To be set to what this call has begun."""
+    """To be set to the task that this call has started."""
 
 
 @asynccontextmanager
 async def said_once(store: ProcessStore, call: IdempotentCall | None) -> AsyncGenerator[SaidOnce]:
-    """A context in which a call says its message, unless it was said before under the same key; None: it has no key.
+    """A context in which a call sends its message, unless a call with the same key has. `call` None: there is no key.
 
-    Raises `BadInput` for a key that was used with other arguments, or is held, and `StoreError`.
+    Raises `StoreError`, and `BadInput` if the key had other arguments or another call has not finished with it.
     """
     if call is None:
         yield SaidOnce()

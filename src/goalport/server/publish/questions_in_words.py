@@ -1,7 +1,7 @@
 """Questions in words, for clients that show nothing but text: how one is asked, and what is understood as its answer.
 
-A question ends with a line that names it, so that the next request of a client shows what was asked. What an answer has
-to be is known by its form (`forms`). Above: the doors of such clients.
+A question ends with a line that names it, so that the next request of a client shows what was asked. Which answers are
+valid is known by its form (`forms`). Above: the doors of such clients.
 """
 
 import re
@@ -21,28 +21,28 @@ from goalport.tools.schemas import UNREADABLE, holds_secret
 
 _NAMED: Final = re.compile(r"\(Question (?P<question>q-[0-9a-f]+) of process (?P<process>[a-z0-9-]+)\)\s*$")
 TOO_LATE: Final = re.compile(r"\(Question q-[0-9a-f]+ of process (?P<process>[a-z0-9-]+) is closed\)\s*$")
-"""Matches the end of what is said to an answer that came too late."""
+"""Matches the end of the reply to an answer that came too late."""
 _YES: Final = frozenset(
     ["yes", "y", "yeah", "yep", "sure", "ok", "okay", "true", "approve", "approved", "confirm", "confirmed", "done"]
 )
 _NO: Final = frozenset(["no", "n", "nope", "false", "decline", "declined", "reject", "rejected", "never", "cancel"])
 _HEDGES: Final = _NO | {"not", "don't", "dont", "but", "wait", "unless", "if", "except", "instead", "later", "stop"}
-"""Words that make of a yes something that has to be asked again: what is approved has to be said plainly."""
+"""A yes with one of these words is no approval, and is asked again: an approval has to be plain."""
 _DECLINED: Final = frozenset(["cancel", "decline", "skip", "stop", "never mind", "nevermind"])
 _WORD: Final = re.compile(r"[\w']+")
 _BETWEEN: Final = re.compile(r"[:=]")
-"""What stands between a field and its value in a line."""
+"""The separator between a field and its value in a line."""
 _FIELD: Final = re.compile(r"[\w. ]+")
 _DIGITS: Final = 6
-"""Of the number of an option, at most."""
+"""The most digits of the number of an option."""
 _ONLY: Final = "answer"
-"""The field of a form that has no other: the question says what it is."""
+"""The name of the only field of a form, which is not shown: the question says what it is."""
 _REASON: Final = "The person said: "
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a message of a client shows that was asked."""
+    """A question that the history in a client's request shows."""
 
     question: str
     """The id of the question."""
@@ -56,12 +56,12 @@ class Answer:
 
     response: object = None
     declined: str = ""
-    """Why the person says no instead; empty: they do not."""
+    """Why the person declines to answer; empty: they do not decline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """A message that is no answer, and what to say to that."""
+    """A message that is no valid answer."""
 
     words: str
 
@@ -77,21 +77,21 @@ def in_words(question: Question) -> str:
 
 
 def asked_in(messages: Sequence[Message]) -> Asked | None:
-    """What was asked before the last message of a history; None if nothing was."""
+    """The question that was asked right before the last message of a history; None if there is none."""
     before = messages[-2] if len(messages) > 1 else None
     found = _NAMED.search(before.content) if isinstance(before, AssistantMessage) else None
     return Asked(found["question"], found["process"]) if found else None
 
 
 def process_named_in(messages: Sequence[Message]) -> str:
-    """The id of the process whose question the last reply has asked, or called closed; empty if there is none."""
+    """The id of the process whose question the last reply asks, or calls closed; empty if there is none."""
     replies = [each.content for each in messages[:-1] if isinstance(each, AssistantMessage)]
     found = (_NAMED.search(replies[-1]) or TOO_LATE.search(replies[-1])) if replies else None
     return found["process"] if found else ""
 
 
 def too_late(question: Question) -> str:
-    """What is said to the answer to a question that is closed; its last line shows what the client has not seen."""
+    """The reply to an answer whose question is closed; its last line names the question, for `TOO_LATE`."""
     status = "withdrawn" if question.status == "open" else question.status
     told = f"This question is {status} already, and nothing was done about your answer: {question.message}"
     named = f"(Question {question.id} of process {question.process_id} is closed)"
@@ -124,7 +124,7 @@ def read_answer(question: Question, text: str) -> Answer | Unclear:
 
 
 def _needed(question: Question, form: Form) -> str:
-    """What a person has to know besides the question."""
+    """What a person has to know in addition to the question."""
     if form.url is not None:
         return f"Open {form.url}" + ("" if form.calls_back else " and say when it is done.")
     if form.kind == "confirmation":
@@ -150,7 +150,7 @@ def _needed(question: Question, form: Form) -> str:
 
 
 def _notes(field: FormField) -> str:
-    """What a field can be, and what counts where it is left out."""
+    """The possible values of a field, and its default or that it is optional."""
     plain = "yes or no" if field.schema.get("type") == "boolean" else ", ".join(each.title for each in field.choices)
     titles = {each.text: each.title for each in field.choices}
     match field.default:
@@ -166,7 +166,7 @@ def _notes(field: FormField) -> str:
 
 
 def _given(form: Form, said: str) -> object:
-    """What a form reads, in what was said: JSON, lines with the fields, the number of an option, or the only field."""
+    """The answer in a text: JSON, lines with fields, the number of an option, or the value of the only field."""
     if said.startswith("{"):
         with suppress(ValueError):
             return cast("object", from_json(said))
@@ -190,7 +190,7 @@ def _given(form: Form, said: str) -> object:
     required = [each.name for each in fields.values() if each.required]
     wanted = required or list(fields)
     if not (named or required or said.lower().rstrip(".!") in _YES):
-        return said  # no yes to a draft
+        return said  # it does not accept the draft
     if len(wanted) == 1 and not (named and named.keys() <= fields.keys()):
         named = {wanted[0]: said}
     content = {name: _value(fields[name], text) if name in fields else text for name, text in named.items()}

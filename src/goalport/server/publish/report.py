@@ -1,6 +1,6 @@
 """The publishing report: what is published and what is not, and whether models, tool groups and servers are ready.
 
-What matters first comes first: the goals, then what needs attention; `further_lines` has what is as it should be.
+Goals come first, then what needs attention; `further_lines` has what is in order.
 
 It is plain text, printed at start and by `goalport check`; `/health` has the numbers. It contains no secret. Writing it
 calls no model and loads no provider's library.
@@ -66,7 +66,7 @@ def remarks_on_goals(publication: Publication) -> Iterator[str]:
 
 
 def warnings_on_arguments(publication: Publication) -> Iterator[str]:
-    """Sentences about parameters of Python's own types that nothing makes: arguments have the names of their types."""
+    """Sentences about parameters of built-in types that nothing supplies, or whose arguments have a type's name."""
     for tool in publication.tools.values():
         if not isinstance(tool, GoalTool) or tool.is_tool:
             continue
@@ -90,12 +90,12 @@ def warnings_on_arguments(publication: Publication) -> Iterator[str]:
 
 
 def _is_builtin(kind: object) -> bool:
-    """Whether a type is of Python's own classes alone: `str`, `list[str]`."""
+    """Whether a type consists of built-in classes only: `str`, `list[str]`."""
     return getattr(get_origin(kind) or kind, "__module__", "") == "builtins" and all(map(_is_builtin, get_args(kind)))
 
 
 def further_lines(publication: Publication, platform: AgentPlatform) -> Iterator[str]:
-    """The indented lines about tools that are no goals, and about the groups and servers that nothing is wrong with."""
+    """The indented lines about tools that are no goals, and about groups and servers without problems."""
     kinds: dict[str, list[str]] = {}
     for name, tool in publication.tools.items():
         if not isinstance(tool, GoalTool | ChatTool) or (isinstance(tool, GoalTool) and tool.is_tool):
@@ -116,7 +116,7 @@ _KINDS: Final[Mapping[type[PublishedTool], str]] = {
 
 
 def models_in_words(platform: AgentPlatform) -> Iterator[str]:
-    """A line about the default model if some action asks one; a model that is not ready comes with what to set."""
+    """A line about the default model if some action asks it; if the model is not ready, the line says what to set."""
     declared = (*platform.agents, *platform.agents.components, *platform.agents.of_tools.values())
     asking = {each.name: each.planner.asks_models + sum(map(asks_a_model, each.actions)) for each in declared}
     number = sum(asking.values())
@@ -160,7 +160,7 @@ def servers_of(platform: AgentPlatform) -> dict[str, Any]:
 
 
 def _groups_in_words(platform: AgentPlatform, *, fine: bool) -> Iterator[str]:
-    """A line for each tool group, and for each upstream server, with which nothing is wrong, or something."""
+    """A line for each tool group and upstream server without problems (`fine`), or for each one with problems."""
     for role, each in _states(platform).items():
         if (each.status in {"up", "disabled"}) is fine:
             exported = ", published" if each.exports else ""

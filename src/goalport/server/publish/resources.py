@@ -1,8 +1,8 @@
 """Resources: the goals, agents and processes, conversations, and what exports and published references provide.
 
-Documents and skills provide resources of their own. Of every other reference that `references.yml` publishes, the notes
-are a resource, since they are what a model of this program gets of it, beside its tools. A conversation is there for
-the caller to whom it belongs. This module makes URIs, definitions and contents; it knows no session and sends nothing.
+Documents and skills provide their own resources. Of every other reference that `references.yml` publishes, the notes
+are a resource: these notes and its tools are what a model of this server gets. Only the caller who owns a conversation
+can read it. This module makes URIs, definitions and contents; it knows no session and sends nothing.
 """
 
 import json
@@ -256,7 +256,7 @@ class ConversationResources:
         ]
 
     async def list_resources(self, caller: Caller, /, *, limit: int, after: str = "") -> ResourcePage:
-        """Conversations of a caller, the one that was continued last first. Raises `StoreError`."""
+        """Conversations of a caller, the most recently continued first. Raises `StoreError`."""
         found = await self._conversations.list(caller, after=after, limit=limit + 1)
         shown = [
             ListedResource(
@@ -271,7 +271,7 @@ class ConversationResources:
         return ResourcePage(shown, shown[-1].name if len(found) > limit else "")
 
     async def read_resource(self, uri: str, caller: Caller, /) -> ReadResource | None:
-        """A conversation or a page of it; None if there is none, or it is another's. Raises what it cannot read."""
+        """A conversation or a page; None if it is missing or another's. Raises `BadInput` and `StoreError`."""
         match = _CONVERSATION_URI.fullmatch(uri)
         conversation = None if match is None else await self._conversations.find(unquote(match[1]), caller)
         if match is None or conversation is None:
@@ -390,7 +390,7 @@ class PublishedNotes:
 
 
 def providers(exports: Iterable[tools.McpToolExport], problems: list[str]) -> dict[str, tools.ResourceProvider]:
-    """What provides resources, by namespace and sorted by it; two of one namespace are appended to `problems`."""
+    """The resource providers, by namespace and sorted by it; a second one of a namespace is appended to `problems`."""
     found: dict[str, tools.ResourceProvider] = {}
     problems += [
         f"Two exports have resources at {each.namespace}; those of the first are published. Give the other reference"
@@ -432,7 +432,7 @@ def listed(resource: ListedResource) -> "Resource":
 
 
 def contents_of(uri: str, read: ReadResource) -> "TextResourceContents | BlobResourceContents":
-    """What was read as a client gets it."""
+    """The content of a resource as a client gets it."""
     from mcp_types import BlobResourceContents, TextResourceContents
 
     meta, media, content = dict(read.meta) or None, read.media_type, read.content
