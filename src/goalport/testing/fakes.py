@@ -171,8 +171,8 @@ class FakeOperationContext(ActionContext):
     """A context to call an action with: `await agent.craft_story(UserInput("…"), context)`; `context.ai` is its `Ai`.
 
     `objects` are on the blackboard. `tool_groups` are those that the action requires: the context has their tools, and
-    its `Ai` offers them. `services` fill `Provided` parameters, and those of their types. Costs, progress and objects
-    are in the process, as in a run. It can be created where no event loop runs. User guide, section 3.26.1.
+    its `Ai` offers them. `services` fill `Provided` parameters, and parameters of their types. Costs, progress and
+    objects are in the process, as in a run. It can be created without an event loop. User guide, section 3.26.1.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class FakeOperationContext(ActionContext):
             return await self.call(declared.function, **await fill(declared.parameters, declared.owner, self))
 
     async def asked(self, name: str, wait: WaitFor[Any], /, *, approval: bool = False) -> Any:
-        """The next response, as the person's answer; a `Declined` is a no where the answer is more than yes or no."""
+        """The next response, as the person's answer; a `Declined` says no to a question that is not yes-or-no."""
         said = self.engine.take(wait)
         if not matcher(wait.response_type)(said):
             raise AssertionError(f"Expected an answer to {wait}, but the response is {said!r}.")
@@ -258,7 +258,7 @@ class FakeOperationContext(ActionContext):
 
 
 class _NoPlatform(ProcessPlatform):
-    """In place of the platform: nothing is stored, and nothing runs that could end or go on."""
+    """A platform that stores nothing, and starts and drives no process."""
 
     def __init__(self, services: Sequence[object], engine: Engine) -> None:
         self._services, self._engine = services, engine

@@ -1,7 +1,7 @@
 """Models that answer by rules: a test defines the reply for each kind of prompt, and verifies the requests afterwards.
 
-`ScriptedModels` is given to a platform in place of its models; it has a model of any name that an action asks for.
-Requests to an `Ai`, as tests inspect them, are here too. User guide, section 3.26.2.
+Pass `ScriptedModels` to a platform as its models; it has a model of any name that an action asks for. `LlmInvocation`,
+a request to an `Ai` that tests inspect, is here too. User guide, section 3.26.2.
 """
 
 import re
@@ -77,7 +77,7 @@ class LlmInvocation:
 def answer_to(request: Request, said: object) -> object:
     """The value that an `Ai` returns for a prepared response. Raises `AssertionError` when it does not fit the request.
 
-    For a condition, a bool becomes a `Determination` without doubt; nothing else is converted.
+    For a condition, a bool becomes a `Determination` with confidence 1; nothing else is converted.
     """
     if request.output is None and isinstance(said, str | AssistantMessage):
         return said if isinstance(said, str) else said.content
@@ -132,7 +132,7 @@ class RequestPattern:
 
     prompt: PromptMatch
     kind: object
-    """The requested type, or in words what is no object: text or a vector."""
+    """The requested type, or `_TEXT` or `_VECTOR`, which are no types."""
     llm: InteractionMatch | None = None
 
     def matches(self, asked: LlmInvocation) -> bool:
@@ -253,15 +253,15 @@ class ScriptedModels(ModelsOfAnyName):
 
     Everything above a model runs for real: tools, guards, templates, binding and repair, budgets. If several rules
     match a prompt, the newest is used; a prompt without a rule raises `UnexpectedPrompt`. Pass it to a platform as
-    `models`. `usage` is the cost of each request of a model.
+    `models`. `usage` is the tokens and the cost of each model request.
     """
 
     def __init__(self, *, usage: TokenUsage = USAGE) -> None:
         super().__init__(usage)
         self.calls: list[ModelCall] = []
-        """The requests of models, with system prompt, tools and schema; the newest last."""
+        """The requests to models, with system prompt, tools and schema; the newest last."""
         self.llm_invocations: list[LlmInvocation] = []
-        """The requests to an `Ai`, each of which may have taken several requests of a model; the newest last."""
+        """The requests to an `Ai`, each of which may have caused several requests to a model; the newest last."""
         self._rules: list[Answers[object]] = []
         self._unexpected: list[LlmInvocation] = []
         self._verified: set[int] = set()
@@ -328,7 +328,7 @@ class ScriptedModels(ModelsOfAnyName):
         return self.script_for(request)
 
     def script_for(self, request: Request) -> Script:
-        """Note a request, once for all its turns; the reply to it. Raises `UnexpectedPrompt` when no rule matches."""
+        """Record a request, once for all its turns, and return its reply. Raises `UnexpectedPrompt` without a rule."""
         invocation = LlmInvocation(request)
         if all(each.request is not request for each in self.llm_invocations):
             self.llm_invocations.append(invocation)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
 _KEPT: Final = ("timeout", "concurrency", "sampling", "protocol_version", "enabled_tools", "disabled_tools")
-"""What a configuration says of a server that counts for one in memory too."""
+"""The settings of a configured server that are also used for a server in memory."""
 
 
 def plan_of(
@@ -42,8 +42,8 @@ def plan_of(
     """The names of the methods that lead from objects of the given types to a goal, in order.
 
     `assert plan_of(StarNewsFinder(…), given=[UserInput]) == ["extract_star_person", …]`. `goal` is needed when the
-    agent has several. Conditions count as satisfiable: the plan is the one in which they turn out well. Raises
-    `AssertionError`, with the reason, when there is no plan.
+    agent has several. Conditions are assumed to turn out as the plan needs it. Raises `AssertionError`, with the
+    reason, when there is no plan.
     """
     platform = AgentPlatform([agent, *components], tool_groups=tool_groups, services=services)
     found = platform.agents.goal(goal)[1] if goal else next(goal for _, goal in platform.agents.goals)
@@ -56,14 +56,14 @@ def plan_of(
 def upstream_of(
     servers: "Mapping[str, Server[Any] | MCPServer]", config: McpConfig | Path | str | None = None
 ) -> UpstreamServers:
-    """The upstream servers of a platform, each an object of the MCP SDK, by its name in the configuration.
+    """Upstream servers in memory for a platform: each is an object of the MCP SDK, by its name in the configuration.
 
-    `AgentPlatform(agents, upstream=upstream_of({"github": server}, "mcp_config.json"))`. The groups are those of the
-    configuration or its file; a server that none of them names is a group by its own name. The other servers of the
-    file are not there, and nothing is pinned.
+    `AgentPlatform(agents, upstream=upstream_of({"github": server}, "mcp_config.json"))`. The tool groups are those of
+    the configuration or its file; a server in none of them is a group with the server's name. The configuration's
+    other servers are left out, and nothing is pinned.
     """
     read = config if isinstance(config, McpConfig) else McpConfig() if config is None else read_config(Path(config), {})
-    # An entry has nothing that is only needed to reach a server; opening waits for it, and fails if it does.
+    # Entries lack what is only needed to reach a server. Opening waits for a required server, and fails if it fails.
     entries: dict[str, ServerConfig] = {}
     for name in servers:
         entry = read.servers.get(name)
@@ -75,7 +75,7 @@ def upstream_of(
 
 
 class _InMemory(Transport):
-    """The transport to a server that is an object."""
+    """The transport to a server object in this process."""
 
     def __init__(self, server: "Server[Any] | MCPServer") -> None:
         self._server = server
@@ -118,7 +118,7 @@ def platform_of(
 ) -> AgentPlatform:
     """A platform that serves the workspace under test, with the scripted models of the test if it has any.
 
-    `services` take the place of those of the workspace with their types, before those of `replaced_services`.
+    `services` replace services of the workspace with the same types, and take precedence over `replaced_services`.
     """
     workspace: Workspace = request.getfixturevalue("goalport_workspace")
     services = (*services, *request.getfixturevalue("replaced_services"))
@@ -127,7 +127,7 @@ def platform_of(
 
 
 def clients_for(request: "pytest.FixtureRequest") -> McpClient:
-    """A function that connects clients to the workspace under test, or to the agents that it is given."""
+    """A function that connects clients to the workspace under test, or to the agents that are passed to it."""
 
     @asynccontextmanager
     async def connect(

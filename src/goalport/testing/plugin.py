@@ -26,9 +26,9 @@ def goalport_workspace(pytestconfig: pytest.Config) -> object:
 
 @pytest.fixture
 def scripted_models() -> Iterator[object]:
-    """Models that say what the test wants, a `ScriptedModels`; `agent_platform` and `mcp_client` ask them.
+    """Models that reply by the rules of the test, a `ScriptedModels`; `agent_platform` and `mcp_client` use them.
 
-    A test in which they were asked for something that has no rule does not pass, even if its agent found another way.
+    The test fails if a request matched no rule, even if its agent found another way.
     """
     from goalport.testing.models import ScriptedModels
 
@@ -53,7 +53,7 @@ def agent_platform(request: pytest.FixtureRequest) -> object:
 
 @pytest.fixture
 def mcp_client(request: pytest.FixtureRequest) -> object:
-    """Clients in memory, of the workspace under test or of agents that are given: a `goalport.testing.McpClient`.
+    """Clients in memory, of the workspace under test or of agents in the call: a `goalport.testing.McpClient`.
 
     `async with mcp_client() as client` connects to the workspace, `mcp_client(services=[…])` with these in place of its
     own; `mcp_client(Hello(), services=[…])` serves just these agents: keyword arguments go to `AgentPlatform`, and

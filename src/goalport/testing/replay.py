@@ -37,15 +37,15 @@ class Replay:
     process: AgentProcess
     """The new process, at its end or where it waits for an answer that was not recorded."""
     changes: tuple[str, ...]
-    """What went another way than it was recorded, in sentences: other requests of models, other calls of tools, other
-    actions. Empty: all went the same way."""
+    """The differences from the recording, in sentences: other model requests, other calls of tools, other actions.
+    Empty: there are none."""
 
 
 class Recording:
-    """A process that was exported, with all that it started: `Recording.read("trip.json")`.
+    """An exported process, with all processes that it started: `Recording.read("trip.json")`.
 
-    Raises `BadInput` for what is no export, or one of a process that ran without `keep_journals`; `Unreadable` if
-    today's classes cannot take its objects.
+    Raises `BadInput` if the data is no export, or its process ran without `keep_journals`, and `Unreadable` if its
+    objects do not fit today's classes.
     """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
@@ -68,14 +68,14 @@ class Recording:
 
     @property
     def inputs(self) -> tuple[object, ...]:
-        """The objects with which the process began, without those that have names."""
+        """The objects that the process started with, except for the named ones in `bindings`."""
         given = dict(self._root.state.given or {})
         count = given.pop("")
         return tuple(self._root.objects[number] for number in range(count) if number not in given.values())
 
     @property
     def bindings(self) -> Mapping[str, object]:
-        """The objects with names with which the process began."""
+        """The named objects that the process started with."""
         return {name: self._root.objects[number] for name, number in (self._root.state.given or {}).items() if name}
 
     @property
@@ -87,8 +87,8 @@ class Recording:
     async def replay(self, *agents: object, exact: bool = False, **settings: Any) -> Replay:
         """Run the process again with today's agents; `settings` are those of `AgentPlatform`.
 
-        A request of a model gets the reply to the same request; if it has changed, the next reply in the same action.
-        Raises `AssertionError` if there is none, and with `exact` also if anything went another way.
+        A model request gets the recorded reply to the same request or, if it has changed, the action's next reply.
+        Raises `AssertionError` if no reply is left, and with `exact` also for any difference from the recording.
         """
         run = _Run(self._members)
         settings = {**settings, "models": run, "keep_journals": True}
@@ -128,7 +128,7 @@ class _Member:
         self.history = cast("list[ActionInvocation]", list(stored.history))
 
     def steps(self, action: str, run: int) -> list[Step]:
-        """What an action did when it ran for the n-th time, from 0; the last run may not be over."""
+        """The recorded steps of an action's run; `run` counts from 0. The last run may be unfinished."""
         over = [each.steps for each in self.history if each.action == action]
         if run < len(over):
             return list(over[run])
@@ -136,7 +136,7 @@ class _Member:
 
 
 class _Run(ModelsOfAnyName):
-    """What was recorded, beside what happens now: models that reply as then, and a listener to the new processes."""
+    """One replay: the models give the recorded replies, and a listener pairs new processes with recorded ones."""
 
     def __init__(self, members: Mapping[str, _Member]) -> None:
         super().__init__(TokenUsage())
@@ -147,7 +147,7 @@ class _Run(ModelsOfAnyName):
         """The new processes, each with the recorded one that it repeats."""
         self._keys: dict[tuple[str, str], list[str]] = {}
         self._replies: dict[str, list[tuple[str, ModelReply]]] = {}
-        """By the key of the journal of an action, the replies that are left, each with the hash of its request."""
+        """By the journal key of an action: the unused replies, each after the hash of its request."""
         self._changed: list[str] = []
 
     def member_of(self, process: AgentProcess) -> "_Member | None":
@@ -170,7 +170,7 @@ class _Run(ModelsOfAnyName):
         return self.followed[process.id][1]
 
     def on_event(self, event: Event, /) -> None:
-        """Give an action that begins what its tools returned when it was recorded."""
+        """When an action starts, put the recorded results of its tools into its journal."""
         if not isinstance(event, ActionStarted):
             return
         root = next(iter(self.followed.values()))[0]
@@ -211,7 +211,7 @@ class _Run(ModelsOfAnyName):
         raise AssertionError(why)
 
     def changes(self, root: AgentProcess) -> Iterator[str]:
-        """What went another way, in sentences."""
+        """The differences from the recording, in sentences."""
         yield from self._changed
         for process, member in self.followed.values():
             if member is None:
@@ -232,7 +232,7 @@ class _Run(ModelsOfAnyName):
             yield f"The process is {root.status}."
 
     def answers(self) -> Iterator[tuple[str, object, str]]:
-        """The answers to the open questions of a family: the id of each, the answer, and the reason of a no."""
+        """Recorded answers to open questions: the question's id, the answer, and the reason if it was declined."""
         for each, member in list(self.followed.values()):
             recorded: Sequence[QuestionRecord] = () if member is None else member.stored.questions
             for question, record in zip(each.questions, recorded, strict=False):
@@ -241,7 +241,7 @@ class _Run(ModelsOfAnyName):
 
 
 def _missing_groups(platform: AgentPlatform, members: Iterable[_Member]) -> Iterator[ToolGroup]:
-    """Groups that no server provides here, with the tools whose calls were recorded."""
+    """The groups that agents require and no server provides here, with stand-ins for the recorded tools."""
 
     def stand_in(name: str) -> Tool:
         async def call(arguments: Mapping[str, object]) -> ToolResult:
@@ -258,6 +258,6 @@ def _missing_groups(platform: AgentPlatform, members: Iterable[_Member]) -> Iter
 
 
 def _tools_in(history: Iterable[ActionInvocation]) -> Iterator[str]:
-    """The tools whose results were noted while actions ran: they are in the names of the results."""
+    """The names of the tools whose results were recorded, taken from the names of these steps."""
     for step in (step for each in history for step in each.steps if step.kind == "result"):
         yield step.name.rpartition("#")[0].rpartition("/tool:")[2].rpartition("-")[0]

@@ -31,7 +31,7 @@ an exception, which is raised; a function from the `ModelCall` to any of these; 
 model writes as JSON."""
 
 USAGE: Final = TokenUsage(input_tokens=100, output_tokens=10, cost=0.001)
-"""The cost of a reply that does not say otherwise."""
+"""The tokens and the cost of a reply that sets none itself."""
 
 _WORD = re.compile(r"\s+|\S+\s*")
 
@@ -78,7 +78,7 @@ class ScriptedModel:
     replies: Iterable[Script] = ()
     card: ModelCard = field(default_factory=lambda: ModelCard(name="scripted", provider="test"))
     usage: TokenUsage = USAGE
-    """The cost of each reply that does not say otherwise."""
+    """The tokens and the cost of each reply that sets none itself."""
     calls: list[ModelCall] = field(default_factory=list[ModelCall], init=False)
     """The requests, the newest last."""
     _left: list[Script] = field(default_factory=list[Script], init=False)
@@ -154,7 +154,7 @@ class _ModelOfAnyName(ScriptedModel):
 
 
 class ModelsOfAnyName(Models, ABC):
-    """A model for every name and every role that is asked for. `usage` is the cost of each request of a model."""
+    """Has a model for every name and every role. `usage` is the tokens and the cost of each model request."""
 
     def __init__(self, usage: TokenUsage) -> None:
         super().__init__(environment={})

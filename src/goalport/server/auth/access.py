@@ -1,9 +1,9 @@
 """Who calls, and what they may list and do: what every door asks before it answers.
 
-The guard keeps the credential of a request where the MCP SDK looks for it, since the SDK binds sessions to it and hands
-it on to the tasks of a session. What a caller may do is decided by its scopes and those that the publication asks for.
-Nothing here knows a protocol: a door finds out which scopes a request needs, and refuses in its own words. Below the
-guard and the doors; the site makes one `Access` for all of them.
+The guard stores the credential of a request where the MCP SDK looks for it, since the SDK binds sessions to it and
+passes it to their tasks. A caller may do that for which its scopes include those that the publication requires. Nothing
+here knows a protocol: a door finds out which scopes a request needs, and refuses in its own words. Below the guard and
+the doors; the site makes one `Access` for all of them.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ Principal = tuple[str, str | None, str | None]
 
 
 class _GrantedToken(AccessToken):
-    """An access token as the SDK knows it, with the caller that it stands for."""
+    """The SDK's access token, with the caller that it authenticates."""
 
     caller: Caller
 
@@ -40,7 +40,7 @@ def current_caller() -> Caller:
             return ANONYMOUS
         case _GrantedToken(caller=caller):
             return caller
-        case token:  # of an app that mounts the server behind an authentication of its own
+        case token:  # set by an app that mounts the server and authenticates callers itself
             issuer = (token.claims or {}).get("iss", "")
             return Caller(token.subject or token.client_id, str(issuer), frozenset(token.scopes))
 
@@ -52,7 +52,7 @@ def current_principal() -> Principal | None:
 
 
 def granted(scope: Any, grant: Grant, token: str) -> AbstractContextManager[None]:
-    """A context in which a request is made by the caller of a grant; `scope` is the request, `token` its credential."""
+    """A context in which a grant's caller is the current one; `scope` is the request's, `token` is its credential."""
     caller = grant.caller
     known = _GrantedToken.model_construct(
         token=token,
@@ -69,7 +69,7 @@ def granted(scope: Any, grant: Grant, token: str) -> AbstractContextManager[None
 
 
 class MadeBy:
-    """A context in which requests are made by a user, or nobody. Each enters two, for which a generator is too slow."""
+    """A context with a user, or none, as the current one. Each request enters two, so a generator would be too slow."""
 
     __slots__ = ("_before", "_user")
 
@@ -106,11 +106,11 @@ class Access:
 
     @property
     def base(self) -> Scopes:
-        """What every request needs that needs nothing else."""
+        """The scopes for requests that need no particular ones."""
         return self._publisher.publication.scopes.rules.read
 
     def of_process(self, process: AgentProcess) -> Scopes:
-        """What a caller needs to answer a question of a process, or to end it: as much as to start it."""
+        """The scopes to answer a question of a process or cancel it: those to start it; for admins, those to read."""
         rules = self._publisher.publication.scopes.rules
         if current_caller().admin:
             return rules.read
@@ -119,7 +119,7 @@ class Access:
         return rules.of_goals(process.scope.goals[name] for name in process.goals)
 
     def of_chatbot(self, mark: ChatbotMark) -> Scopes:
-        """What a caller needs to talk to a chatbot, by how it is marked."""
+        """The scopes that a caller needs to talk to a chatbot with this mark."""
         return self._publisher.publication.scopes.rules.of_chatbot(mark)
 
     def may_change(self, process: AgentProcess) -> bool:
@@ -131,7 +131,7 @@ class Access:
         return self.challenges is not None and not current_caller().has(*needed)
 
     def refusal(self, needed: Iterable[str]) -> str:
-        """Why a request is refused that lacks scopes, in words for the person behind the client."""
+        """The text of a refusal for missing scopes, for the person who uses the client."""
         caller = current_caller()
         missing = sorted(each for each in needed if not caller.has(each))
         scopes, them = ("scope", "it") if len(missing) == 1 else ("scopes", "them")

@@ -29,14 +29,14 @@ from goalport.workspace.settings import AuthSettings, Settings
 
 _log = logging.getLogger(__name__)
 PEER: Final = "goalport.peer"
-"""The key of a request's scope with the address that the connection comes from. `scope["client"]` is another thing:
-servers put there what a header says."""
+"""The key in a request's ASGI scope for the address of the connection's peer. `scope["client"]` may differ: servers
+take it from a header."""
 _ISSUER: Final = "goalport:proxy"
 _LONGEST: Final = 256
 
 
 class TrustedProxies:
-    """The proxies that authenticate callers, and the headers by which they name them."""
+    """The proxies that authenticate callers, and the headers in which they name a caller and its groups."""
 
     def __init__(self, settings: AuthSettings) -> None:
         self._settings = settings
@@ -48,7 +48,7 @@ class TrustedProxies:
     def grant_of(self, scope: Mapping[str, Any]) -> Grant | None:
         """What a request is granted by its proxy; None if it names no user.
 
-        Raises `AmbiguousCredential` for a header of a proxy that is not trusted, and for one that is there twice.
+        Raises `AmbiguousCredential` if such a header is not from a trusted proxy, is malformed, or is there twice.
         """
         users, groups = (
             [value for name, value in scope["headers"] if name and name == header] for header in self._headers
@@ -74,7 +74,7 @@ class TrustedProxies:
         user, *named = texts
         if not user or len(user) > _LONGEST:
             raise AmbiguousCredential("The request names no proper user.")
-        # Groups are separated by commas or spaces; a group is never the name of every scope.
+        # Groups are separated by commas or spaces; a group never grants every scope.
         words = {each for text in named for each in text.replace(",", " ").split()} - {EVERY_SCOPE}
         return Grant(caller_of(self._settings, user, _ISSUER, {*self._settings.proxy_scopes, *words}), user)
 
@@ -95,20 +95,20 @@ class Authentication:
     verifiers: Sequence[Verifier]
     challenges: Challenges
     resource: ProtectedResource | None = None
-    """What clients are told about the providers of tokens; None without any."""
+    """The metadata for clients about the providers of tokens; None: there are no providers."""
     client: ProviderClient | None = None
-    """What asks the providers; None without any."""
+    """The HTTP client for requests to the providers; None: there are none."""
     proxies: TrustedProxies | None = None
     """The proxies that name the user in a header; None without any."""
     fetch_keys: Callable[[], None] | None = None
-    """Begins to fetch the keys of issuers, so that the log tells of a wrong one at once; None without any."""
+    """Starts to fetch the keys of issuers, so that a wrong issuer is logged at once; None: there are no issuers."""
     _rare_log: RareLog = field(default_factory=RareLog, init=False)
 
     @classmethod
     def of(cls, settings: Settings) -> "Authentication | None":
         """The authentication that settings ask for; None if they ask for none.
 
-        Raises `SettingsError` for what cannot be used: a server does not start without what it was told to check.
+        Raises `SettingsError` if a part of it cannot be used: a server must not start without a check that is set.
         """
         auth, client = settings.auth, ProviderClient()
         verifiers: list[Verifier] = [ApiKeys(settings)] if settings.asks_for_keys else []
@@ -138,7 +138,7 @@ class Authentication:
                 await self.client.aclose()
 
     async def grant_of(self, token: str, is_slowed: Callable[[], bool] = never) -> Grant:
-        """What a token grants, as the first verifier says that takes it.
+        """What a token grants, by the first verifier that takes it.
 
         Raises `InvalidToken`, and `VerifierUnavailable` also for a bug in a verifier.
         """
@@ -155,10 +155,10 @@ class Authentication:
 
 
 async def stdio_grant(authentication: Authentication | None, key: str) -> Grant:
-    """What the client on stdin and stdout is granted; `key` is the one that the environment has, or empty.
+    """What the client on stdin and stdout is granted; `key` is that of the environment, or empty.
 
-    Without authentication it is the same caller as everybody else of this machine. Without a key it is the user of the
-    operating system, who could read the store anyway, so nothing is kept from them.
+    Without authentication, the caller is `OPERATOR`, as for everybody else on this machine. With authentication but
+    without a key, the caller is the user of the operating system: they could read the store anyway.
     Raises `SettingsError` for a key that is not valid, or that cannot be verified now.
     """
     if authentication is None or not key:

@@ -1,9 +1,9 @@
-"""Refusals: the answers of the guard and of the doors, and what they tell clients of who issues tokens for this server.
+"""Refusals of requests, with their OAuth challenges, and the metadata that says who issues tokens for this server.
 
-RFC 6750 section 3 says what a challenge holds, MCP's authorization page that one challenge names all the scopes that an
-operation needs, and RFC 9728 what the metadata of a protected resource is. It is published only where a provider issues
-tokens: where keys are all that is taken, several hosts would ignore the key that they were configured with and try to
-sign in. Above: the guard, the doors, and the site, which has the routes of the metadata.
+RFC 6750, section 3, defines challenges, and RFC 9728 the metadata of a protected resource. By MCP's authorization page,
+one challenge names all the scopes that an operation needs. The metadata is published only if a provider issues tokens:
+with API keys alone, several hosts would ignore the key in their configuration and try to sign in. Above: the guard, the
+doors, and the site, which has the routes of the metadata.
 """
 
 import re
@@ -23,17 +23,17 @@ from goalport.workspace.settings import Settings
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 _DOORS: Final = {"/mcp": "/mcp", "/sse": "/sse", "/messages": "/sse"}
-"""The doors that are resources of their own, since a client takes the address that it was given for the resource; what
-is posted to `/messages` belongs to the stream of `/sse`. All else is a part of the server's own address."""
+"""The paths with a protected resource each, since a client takes the URL that it connects to for the resource. Messages
+that are posted to `/messages` belong to the stream of `/sse`. All other paths belong to the server's own URL."""
 _QUOTE: Final = "'"
 _QUOTED: Final = re.compile(r'[^ -~]|["\\]')
 _OFFLINE: Final = "offline_access"
-"""A scope for clients and not for resources: one that wants refresh tokens asks for it by itself."""
+"""The scope for refresh tokens. Clients that want them ask for it by themselves, so a resource does not list it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProtectedResource:
-    """What clients are told about who issues tokens for this server."""
+    """The metadata of this server as a protected resource: who issues tokens for it, and with which scopes."""
 
     address: str
     name: str
@@ -56,13 +56,13 @@ class ProtectedResource:
         return cls(settings.address, settings.name, issuers, [each for each in scopes if each != _OFFLINE])
 
     def url_for(self, path: str) -> str:
-        """Where the metadata is of the resource that a path of this server belongs to."""
+        """The URL of the metadata of the resource to which a path of this server belongs."""
         of = next((door for prefix, door in _DOORS.items() if f"{path}/".startswith(f"{prefix}/")), "")
         return f"{self.address}{WELL_KNOWN}{of}"
 
     @property
     def routes(self) -> Iterator[Route]:
-        """Below the server's own address, and where RFC 9728 has it for an address with a path."""
+        """The routes of the metadata, for the server's own URL and, as in RFC 9728, for resources with a path."""
         yield Route(WELL_KNOWN, self._answer)
         yield Route(f"{WELL_KNOWN}/{{path:path}}", self._answer)
 
@@ -83,12 +83,12 @@ class ProtectedResource:
 
 @dataclass(frozen=True, slots=True)
 class Challenges:
-    """The refusals of one server. Their bodies are errors as OAuth has them (RFC 6750)."""
+    """Makes the refusals of one server; their bodies are OAuth errors (RFC 6750)."""
 
     base_scope: str
     """The scope that a client without a token asks for at first."""
     resource: ProtectedResource | None = None
-    """What says where the metadata of the server is; None: it has none, as with keys alone."""
+    """The server's metadata, whose URL is in each challenge; None: there is none, as with API keys alone."""
     path: str = "/mcp"
     """The path that a request is for; its door may be a resource of its own."""
 
@@ -97,9 +97,9 @@ class Challenges:
         return self if self.resource is None else replace(self, path=path)
 
     def refusal(self, error: str, reason: str) -> JSONResponse:
-        """The refusal of a request whose credential is not valid, stands in a wrong place, or is there twice.
+        """The refusal of a request whose credential is missing, invalid, in a wrong place, or there twice.
 
-        `error` is one of RFC 6750; empty: there is no credential.
+        `error` is an error code of RFC 6750; empty: the credential is missing.
         """
         if error == "invalid_request":
             return self._response(HTTPStatus.BAD_REQUEST, error, reason)

@@ -1,7 +1,7 @@
-"""The guard before every door: who sends no valid credential gets no further.
+"""The guard before every door: it refuses requests without a valid credential.
 
-It authenticates a request and says nothing about what its caller may do: that depends on the call, which the doors
-read. Below the site, which mounts it; `verifiers` decide about tokens.
+It authenticates callers and does not decide what they may do: that depends on the call, which only the doors read.
+Below the site, which mounts it; `verifiers` decide about tokens.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from goalport.server.auth.verifiers import AmbiguousCredential, Grant, InvalidTo
 
 _log = logging.getLogger(__name__)
 REVERIFY_SECONDS: Final = 25.0
-"""Seconds between two verifications: with the 30 of a verifier that asks its provider, less than a minute."""
+"""Seconds between two verifications of a stream's token; with the 30 of the introspection cache, less than a minute."""
 _GONE: Final[Message] = {"type": "http.disconnect"}
 _LISTEN: Final = (b"mcp-method", b"subscriptions/listen")
-"""The header of the method whose answer is a stream, though it is a POST. The SDK compares it with the body."""
+"""The header of the MCP method whose response is a stream, though it is a POST. The SDK compares it with the body."""
 _WELL_KNOWN: Final = ("/.well-known/", "/mcp/.well-known/", "/sse/.well-known/")
-"""Where clients look for metadata before they have a token: what is not there has to be missing, and not forbidden."""
+"""Paths where clients look for metadata before they have a token: missing pages must be answered with 404, not 401."""
 
 
 _NOTHING_SENT: Final = (
@@ -49,10 +49,10 @@ def route_path(scope: Scope) -> str:
 async def answer_until(
     ending: asyncio.Event | None, app: ASGIApp, scope: Scope, receive: Receive, send: Send, kind: bytes = b""
 ) -> None:
-    """Answer a request by `app`, which is told that the client has left once the event is set, if there is one.
+    """Answer a request with `app`, which receives `http.disconnect` once the event `ending` is set, if there is one.
 
-    `kind` is how the content type of responses begins that end so, once they have begun; empty: all do, at any time.
-    A response that has begun and then ends so is completed; one of a `kind`, also where `app` just returns.
+    With a `kind`, it does so only in the midst of a response whose content type begins with it; without, at any time.
+    If `app` then leaves its response unfinished, its end is sent; with a `kind`, also if `app` does so by itself.
     """
     in_midst = False
 
@@ -81,10 +81,10 @@ async def answer_until(
 
 
 class AuthGuard:
-    """ASGI middleware that lets requests with a valid credential pass, as those of its caller.
+    """ASGI middleware that passes on requests with a valid credential, with its caller as the current one.
 
-    `open_paths` are answered without one too; a credential that is sent there counts all the same. The credential of a
-    stream is verified again every `stream_seconds`.
+    `open_paths` need no credential; if one is sent, it is verified all the same. The credential of a stream is verified
+    again every `stream_seconds`.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class AuthGuard:
             await self._authenticate(scope, receive, send)
 
     async def _authenticate(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request as that of the caller whom its credential stands for."""
+        """Verify the credential of a request, and answer or refuse it."""
         path = route_path(scope)
         challenges = self._authentication.challenges.at(path)
         answer, grant, token = self._app, None, None
@@ -144,7 +144,7 @@ class AuthGuard:
             await answer(scope, receive, send)
             return
         with granted(scope, grant, token or ""):
-            # The answer to these may be a stream that has no end of its own.
+            # Only a GET and `subscriptions/listen` may be answered by a stream that does not end by itself.
             if token is None or (scope["method"] != "GET" and _LISTEN not in scope["headers"]):
                 await self._app(scope, receive, send)
                 return
@@ -156,7 +156,7 @@ class AuthGuard:
                 watcher.cancel()
 
     async def _watch(self, grant: Grant, token: str, ended: asyncio.Event) -> None:
-        """Wait until the credential grants less or is no longer valid, or nobody can say, and end the stream."""
+        """End the stream once its credential is invalid, grants fewer scopes, or cannot be verified."""
         scopes, seconds = grant.caller.scopes, self._stream_seconds
         try:
             while scopes <= grant.caller.scopes:
@@ -182,23 +182,23 @@ _AT_ONCE: Final = 20
 _SECONDS: Final = 0.25
 """Seconds after which an address may fail once more."""
 _MOST_COUNTED: Final = 40
-"""Failed attempts that count against an address; more, which were begun before, do not make it wait for longer."""
+"""The most failed attempts that count against an address; further ones do not make it wait longer."""
 _MOST_ADDRESSES: Final = 10_000
 
 
 class FailedAttempts:
-    """The failed attempts of each address; of too many addresses, those that failed longest ago are forgotten.
+    """Counts the failed attempts of each address. If there are too many addresses, the oldest failures are forgotten.
 
-    `clock` gives seconds that only grow.
+    `clock` returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._forgiven_at: dict[str, float] = {}
-        """When all failed attempts of an address are forgiven, one after the other."""
+        """By address: the time at which the last of its failed attempts is forgiven; each takes `_SECONDS`."""
 
     def add(self, address: str) -> float:
-        """Count a failed attempt; the value is after how many seconds one would not be too many, so 0 if it is not."""
+        """Count a failed attempt, and return the seconds until the next one is allowed; 0: at once."""
         source, now = source_of(address), self._clock()
         forgiven_at = max(self._forgiven_at.pop(source, now), now) + _SECONDS
         self._forgiven_at[source] = min(forgiven_at, now + _MOST_COUNTED * _SECONDS)

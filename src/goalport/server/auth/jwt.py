@@ -1,6 +1,6 @@
-"""Access tokens that are JWTs: verified here with the public keys of their issuers, which are not asked about a token.
+"""Verifies access tokens that are JWTs with the public keys of their issuers, without a request for each token.
 
-RFC 9068 says what such a token is, and RFC 8725 what to beware of. Below `authentication`; tokens that are none are in
+RFC 9068 defines such tokens, and RFC 8725 how to verify them safely. Below `authentication`; other access tokens are in
 `tokens`.
 """
 
@@ -27,9 +27,9 @@ _log = logging.getLogger(__name__)
 _PAUSE: Final = 30.0
 """Seconds between two requests for keys, however many tokens name keys that are not known."""
 _RETRY: Final = 5.0
-"""The same while no key is known at all, because the issuer has not answered yet."""
+"""Seconds between two requests for keys while none is known, because the issuer has not answered yet."""
 _OLD: Final = 600.0
-"""Seconds after which the keys are fetched again while those that are known are used."""
+"""Seconds after which the keys are fetched again; until they arrive, tokens are verified with the known ones."""
 _TOO_OLD: Final = 24 * 3_600.0
 """Seconds without an answer of the issuer after which its keys are no longer trusted."""
 _MOST_KEYS: Final = 100
@@ -40,11 +40,11 @@ _ALGORITHMS: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     ("EC", "P-521"): ("ES512",),
     ("OKP", "Ed25519"): ("EdDSA",),
 }
-"""The algorithms of a kind of key and its curve."""
+"""The algorithms by the type (`kty`) and the curve (`crv`) of a key."""
 
 
 def metadata_urls(issuer: str) -> Iterator[str]:
-    """Where the metadata of an issuer may be: by RFC 8414 and OpenID Connect Discovery, after and before its path."""
+    """The URLs at which an issuer may have its metadata, by RFC 8414 and OpenID Connect Discovery."""
     parts = urlsplit(issuer)
     path = parts.path.rstrip("/")
     for each in (
@@ -56,7 +56,7 @@ def metadata_urls(issuer: str) -> Iterator[str]:
 
 
 class IssuerKeys:
-    """The keys of one issuer. `clock` gives seconds that only grow."""
+    """The keys of one issuer. `clock` returns monotonic seconds."""
 
     def __init__(self, issuer: IssuerSettings, client: ProviderClient, clock: Callable[[], float]) -> None:
         self.issuer = issuer
@@ -75,12 +75,12 @@ class IssuerKeys:
             self._fetching = self._client.start(self._replace())
 
     async def suiting(self, kid: str | None, algorithm: str) -> Sequence[PyJWK]:
-        """The keys that a token may be signed with, as its header says. Raises `VerifierUnavailable`."""
+        """The keys with the `kid`, if there is one, and the algorithm of a token. Raises `VerifierUnavailable`."""
         found, age = self._found(kid, algorithm), self._clock() - self._fetched_at
         if not found or age > _OLD:
             self.fetch_soon(_PAUSE if age <= _TOO_OLD else _RETRY)
             if self._fetching is not None and (not found or age > _TOO_OLD):
-                await asyncio.shield(self._fetching)  # together with all who wait for it
+                await asyncio.shield(self._fetching)  # other requests wait for it too
                 found = self._found(kid, algorithm)
         if self._clock() - self._fetched_at > _TOO_OLD:
             raise VerifierUnavailable(f"The keys of {self.issuer.issuer} cannot be fetched.", round(_RETRY))
@@ -92,7 +92,7 @@ class IssuerKeys:
         return [each for each in self._keys if each.algorithm_name == algorithm and kid in (None, each.key_id)]
 
     async def _replace(self) -> None:
-        """Put the keys that the issuer has now in place of those that are known."""
+        """Replace the known keys by those that the issuer has now; if they cannot be fetched, log it and keep them."""
         try:
             self._keys = await self._client.in_time(self.issuer.issuer, self._read())
             self._fetched_at, self._failed = self._clock(), False
@@ -103,7 +103,7 @@ class IssuerKeys:
             self._fetching = None
 
     async def _read(self) -> Sequence[PyJWK]:
-        """The keys that the issuer has now. Raises `ProviderError`."""
+        """The usable keys of the issuer's JWK set. Raises `ProviderError`."""
         uri = self.issuer.jwks_uri or await self._discovered()
         entries = (await self._client.ask("GET", uri)).get("keys")
         if not isinstance(entries, list):
@@ -115,7 +115,7 @@ class IssuerKeys:
         return found
 
     async def _discovered(self) -> str:
-        """The address of the keys, as the metadata of the issuer has it. Raises `ProviderError`."""
+        """The URL of the issuer's JWK set, from its metadata. Raises `ProviderError`."""
         issuer = self.issuer.issuer
         problems: list[str] = []
         for url in metadata_urls(issuer):
@@ -129,7 +129,7 @@ class IssuerKeys:
                 problems.append(f"{url} is the metadata of {first_line(repr(metadata.get('issuer')))}.")
                 continue
             with suppress(ValueError):  # it is no URL
-                # It is asked as securely as the issuer itself, or with https.
+                # The keys are fetched with https, unless the issuer itself has another scheme.
                 plain_too = not issuer.startswith("https://")
                 if isinstance(uri, str) and (uri.startswith("https://") or (plain_too and is_secure(uri))):
                     return uri
@@ -138,7 +138,7 @@ class IssuerKeys:
 
 
 def _usable(entry: Mapping[str, Any], allowed: Sequence[str]) -> Iterator[PyJWK]:
-    """The key of an entry with each algorithm that it may be used with; nothing for one of a kind not known here."""
+    """The key of an entry of a JWK set, once for each allowed algorithm; nothing for a key that cannot be used here."""
     if entry.get("use", "sig") != "sig" or "verify" not in str(entry.get("key_ops", "verify")) or "d" in entry:
         return
     for algorithm in _ALGORITHMS.get((str(entry.get("kty")), str(entry.get("crv", ""))), ()):
@@ -155,17 +155,17 @@ _FORM: Final = re.compile(r"(e[wy][\w-]+)\.([\w-]+)\.([\w-]+)", re.ASCII)
 _KEPT_SECONDS: Final = 60.0
 _LONGEST_KID: Final = 512
 _TYPES: Final = frozenset({"at+jwt", "application/at+jwt", "jwt"})
-"""What the header says of an access token, in lower case; RFC 9068 has the first two, many providers the last."""
+"""The `typ` in the header of access tokens, in lower case: the first two by RFC 9068, the last of many providers."""
 _REFUSED: Final = frozenset({"jku", "jwk", "x5u", "x5c", "crit", "b64", "zip", "enc", "cty"})
-"""Parameters of the header by which a token would choose its own key, be no plain text, or hold another token."""
+"""Refused header parameters: a token could choose its own key, be no plain text, or contain another token by them."""
 _REQUIRED: Final = frozenset({"exp", "iss", "aud"})
 
 
 class JwtVerifier:
     """Verifies the JWTs of all issuers that the settings name.
 
-    `takes_all`: whether it takes every JWT, or those of its issuers alone, since another verifier may know the others.
-    `clock` gives the seconds since 1970, `stopwatch` seconds that only grow.
+    With `takes_all` it takes every JWT, otherwise only those of its issuers: another verifier may know the others.
+    `clock` returns the seconds since 1970, `stopwatch` monotonic seconds.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class JwtVerifier:
             raise InvalidToken("The token is of an issuer that this server does not trust.")
         if algorithm not in keys.issuer.algorithms:
             raise InvalidToken("The token is signed with an algorithm that is not accepted here.")
-        # What a token says is checked before its signature, so that an expired one never makes keys be fetched.
+        # The claims are checked before the signature, so that an expired token never causes a request for keys.
         grant = rules.grant_of(claims, self._clock())
         if not _is_signed(token, await keys.suiting(kid, algorithm)):
             raise InvalidToken("The token is not signed with a key of its issuer.")
@@ -230,7 +230,7 @@ class JwtVerifier:
 
 
 def _read(token: str) -> tuple[str, str | None, Mapping[str, Any]]:
-    """How a token says that it is signed, the algorithm and the key, and its claims. Raises `InvalidToken`."""
+    """The algorithm, the id of the key (`kid`) and the claims of a token, all unverified. Raises `InvalidToken`."""
     form = _FORM.fullmatch(token)
     if form is None:
         raise InvalidToken("The token is no signed JWT.")
@@ -249,7 +249,7 @@ def _read(token: str) -> tuple[str, str | None, Mapping[str, Any]]:
 
 
 def _decoded(part: str) -> bytes:
-    """The bytes of a part of a token, whose characters are those of base64url. Raises `ValueError`."""
+    """Decode a part of a token, which is in base64url. Raises `ValueError`."""
     found = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
     if base64.urlsafe_b64encode(found).decode().rstrip("=") != part:
         raise ValueError("its last character has bits that mean nothing")

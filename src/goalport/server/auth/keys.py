@@ -1,10 +1,10 @@
-"""API keys: how a key looks, the file that keeps what is known of them, when they were last used, and their verifier.
+"""API keys: their format, the file with their records, the times of their last use, and their verifier.
 
-A key is `gp_`, 32 random letters and digits (190 bits), and a checksum of six, as that of GitHub's tokens. So a scanner
-of secrets finds keys, and one that was mistyped or cut off is told from one that nobody made. Only the SHA-256 of a key
-is kept: a key is too random to be guessed from its hash, and what is compared has no relation to the key that a guess
-resembles. The file is looked at once a second at most, when somebody calls; a key that is made or revoked therefore
-counts after a second. Above: `authentication`, and the command line.
+A key is `gp_`, 32 random letters and digits (190 bits), and a checksum of six characters, like GitHub's tokens. So
+secret scanners find keys, and a mistyped key is told from an unknown one. Only the SHA-256 of a key is stored: a key is
+too random to be guessed from its hash, and the time of a comparison of hashes says nothing about the key. The file is
+checked at most once a second, when somebody calls, so a new or revoked key counts after a second. Above:
+`authentication`, and the command line.
 """
 
 import json
@@ -34,14 +34,14 @@ from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavaila
 from goalport.workspace.settings import AuthSettings, KeyEntry, Settings
 
 KEY_VARIABLE: Final = "GOALPORT_KEY"
-"""The variable of the environment in which a client, or a server over stdio, finds its key or token."""
+"""The environment variable with the key or token of a client, or of a server over stdio."""
 PREFIX: Final = "gp_"
 _LETTERS: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _RANDOM: Final = 32
 _CHECK: Final = 6
 _KEY: Final = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{_RANDOM + _CHECK}}}")
 _MOST_BYTES: Final = 4 * 1024 * 1024
-"""Many thousand keys. Nobody is answered while the file is read, so one that takes seconds is refused."""
+"""Enough for many thousand keys. No request is answered while the file is read, so a larger file is refused."""
 Stamp = tuple[int, int, int]
 _log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class UnreadableKeys(SettingsError):
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key that was just made. Nothing keeps it but whoever is shown it."""
+    """A key that was just made. It is stored nowhere: only the person to whom it is shown has it."""
 
     key: SecretStr
     entry: KeyEntry
@@ -77,7 +77,7 @@ def new_key(name: str, scopes: Sequence[str], expires: datetime | None) -> NewKe
 
 
 def is_whole(key: str) -> bool:
-    """Whether a text is a key without a mistake in it, be it known or not."""
+    """Whether a text has the form and the checksum of a key; the key may be unknown."""
     return _KEY.fullmatch(key) is not None and _checksum(key[:-_CHECK]) == key[-_CHECK:]
 
 
@@ -95,7 +95,7 @@ def _checksum(text: str) -> str:
 
 
 class _Content(BaseModel):
-    """What a key file holds. What is not known is refused: a misspelt `expires` would never end a key."""
+    """The content of a key file. Unknown fields are refused: with a misspelt `expires`, a key would never expire."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -110,7 +110,7 @@ class KeyFile:
     path: Path
 
     def stamp(self) -> Stamp | None:
-        """What is another after the file was changed; None: there is no file. Raises `UnreadableKeys`."""
+        """A value that differs after each change of the file; None: there is no file. Raises `UnreadableKeys`."""
         path = self.path
         try:
             found = path.stat()
@@ -174,7 +174,7 @@ class KeyUses:
         self._failed = False
 
     def note(self, key_id: str) -> None:
-        """Note that a key is used now. It is written at most once a minute, by a thread: no call waits for a disk."""
+        """Note that a key is used now. A thread writes it, at most once a minute: no call waits for the disk."""
 
         def write() -> None:
             file = self.folder / key_id
@@ -202,7 +202,7 @@ class KeyUses:
 
 
 ISSUER: Final = "goalport:keys"
-"""Who vouches for the names of keys: the id of a caller is the name of the key, so a key can be replaced by another."""
+"""The issuer of callers with a key. Their id is the name of the key, so that a new key of that name can replace it."""
 _LOOK_SECONDS: Final = 1.0
 
 
@@ -245,7 +245,7 @@ class ApiKeys:
         return grant
 
     def _follow(self) -> None:
-        """Read the file again if it was changed; look whether it was at most once in `_LOOK_SECONDS`."""
+        """Read the file again if it has changed, which is checked at most once in `_LOOK_SECONDS`."""
         now = time.monotonic()
         if now < self._next_look:
             return
@@ -266,9 +266,9 @@ class ApiKeys:
         self._fault = ""
 
     def _load(self, stamp: Stamp | None) -> None:
-        """Read the file, which had this stamp just before: if it changes meanwhile, it is read again later."""
+        """Read the file. Its stamp was taken before, so that a change meanwhile is noticed at the next check."""
         entries = [*self._settings.key_entries, *self._file.read()]
-        # The last of two entries with one key counts: that it was revoked in one place must not be undone by another.
+        # Of two entries with the same key, the last one counts: revoked entries are last, so that they always win.
         entries.sort(key=lambda entry: entry.revoked is not None)
         self._known, self._stamp = {}, stamp
         for each in entries:

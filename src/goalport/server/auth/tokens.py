@@ -1,7 +1,7 @@
-"""Access tokens of providers: what their claims have to be, the grants that they make, and how a provider is asked.
+"""Access tokens of identity providers: the rules for their claims, the cache of their grants, and introspection.
 
 A token that only its provider can read is introspected here: the provider is asked about it (RFC 7662), and its answer
-kept for a while. Nothing here verifies a signature: `jwt`, above, knows that the claims are the provider's.
+is cached. Signatures are verified in `jwt`, above.
 """
 
 import asyncio
@@ -34,15 +34,15 @@ _LONGEST_ID: Final = 1_000
 _ID_TOKEN_CLAIMS: Final = frozenset({"nonce", "at_hash", "c_hash", "s_hash", "events"})
 """Claims of id tokens (OpenID Connect Core), and of the events that providers send (RFC 8417)."""
 _ACCESS_KINDS: Final = {"typ": {"bearer"}, "token_use": {"access"}, "token_type": {"bearer"}}
-"""Claims by which providers say of what kind a token is, and what they say of an access token, in lower case:
-Keycloak, Amazon Cognito, and the answers of introspection."""
+"""The claims that name the kind of a token, with their values for an access token, in lower case: `typ` of Keycloak,
+`token_use` of Amazon Cognito, and `token_type` of introspection."""
 _CLIENT_CLAIMS: Final = ("client_id", "azp", "appid", "cid")
-"""The client's id: by RFC 9068; as OpenID Connect, version 1 of Entra ID, and Okta have it."""
+"""The claims with the client's id: of RFC 9068, of OpenID Connect, of version 1 of Entra ID, and of Okta."""
 _MARKED: Final = re.compile("client:|user:")
 
 
 def default_audience(address: str) -> frozenset[str]:
-    """For whom a token may be where the settings do not say: this server, and its doors for MCP."""
+    """The audiences (`aud`) that are accepted if the settings name none: this server's URL, and its MCP endpoints."""
     return frozenset(f"{address}{path}" for path in ("", "/", "/mcp", "/mcp/", "/sse", "/sse/"))
 
 
@@ -81,14 +81,14 @@ class TokenRules:
             given = claims.get(name)
             if given is not None:
                 scopes.update(given.split(" ") if isinstance(given, str) else _texts(name, given))
-        # A scope that is written as ours for every scope means nothing in another's token.
+        # `EVERY_SCOPE` has a meaning in goalport alone: in a token of a provider it grants nothing.
         caller = caller_of(
             self.settings, self._subject(claims, client), provider.issuer, scopes - {"", EVERY_SCOPE}, claims
         )
         return Grant(caller, client or caller.id, expires_at)
 
     def _subject(self, claims: Mapping[str, Any], client: str) -> str:
-        """Who the caller is. The id of a client that calls for itself is marked, so that it is no person's."""
+        """The id of the caller; that of a client without a user begins with `client:`, so it equals no user's id."""
         subject = _id_in(claims, self.provider.subject_claim)
         if client and subject in {"", client}:
             return f"client:{client}"
@@ -133,21 +133,21 @@ def _texts(name: str, value: object) -> list[str]:
 
 
 _MOST: Final = 10_000
-"""Grants that are kept, and as many refusals."""
+"""The most grants in a cache, and the most refusals."""
 
 
 class GrantCache:
-    """The grants of tokens, each for `seconds` at most; of too many, those that were kept first are forgotten.
+    """A cache of grants by token, each for `seconds` at most. When it is full, the oldest entry is removed.
 
-    `clock` gives the seconds since 1970. Tokens that are not valid are kept apart, with the reason in place of a grant,
-    so that however many they are no grant is forgotten for them.
+    `clock` returns the seconds since 1970. Invalid tokens are stored apart, each with the reason, so that a flood of
+    them removes no grant.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
         self._seconds = seconds
         self._clock = clock
         self._grants: dict[bytes, tuple[Grant, float]] = {}
-        """With the time until which it counts; then it still says that the token was valid."""
+        """By the hash of a token: its grant, and until when to use it. An older one shows that it was valid once."""
         self._refusals: dict[bytes, tuple[str, float]] = {}
 
     def get(self, token: str) -> Grant | str | None:
@@ -160,16 +160,16 @@ class GrantCache:
         return None
 
     def was_valid(self, token: str) -> bool:
-        """Whether a token has had a grant, be it valid now or not."""
+        """Whether a token had a grant before, even if that has expired."""
         return sha256(token.encode()).digest() in self._grants
 
     def keep(self, token: str, grant: Grant) -> None:
-        """Keep a grant, never beyond the end of the token."""
+        """Store a grant, at most until the token expires."""
         until = min(self._clock() + self._seconds, grant.expires_at or _LATEST)
         _put(self._grants, token, (grant, until))
 
     def refuse(self, token: str, reason: str, seconds: float) -> None:
-        """Keep for so long that a token is not valid."""
+        """Store for `seconds` that a token is not valid, and why."""
         digest = _put(self._refusals, token, (reason, self._clock() + seconds))
         if digest in self._grants:
             self._grants[digest] = self._grants[digest][0], 0.0
@@ -197,9 +197,9 @@ class ProviderError(GoalportError):
 
 
 class ProviderClient:
-    """One client for all providers of a server. It opens nothing before the first request.
+    """The HTTP client for all identity providers of a server. It opens no connection before the first request.
 
-    What a caller waits for takes `seconds` at most.
+    `seconds` is the time limit of a request, and of work that is passed to `in_time`.
     """
 
     def __init__(self, seconds: float = _SECONDS) -> None:
@@ -208,13 +208,13 @@ class ProviderClient:
         self._tasks = set[asyncio.Task[None]]()
 
     async def ask(self, method: str, url: str, **options: Any) -> Mapping[str, Any]:
-        """The JSON object that answers a request; `options` are those of httpx. Raises `ProviderError`."""
+        """Send a request and return the JSON object of its response; `options` are httpx's. Raises `ProviderError`."""
         import httpx2
 
         from goalport.base.bounded_answers import bounded_client
 
         if self._http is None:
-            # Who asks bounds how many ask at once, so that requests to one provider never wait for those to another.
+            # The callers limit their requests themselves, so that those to one provider never wait for another one.
             many = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
             headers = {"Accept": "application/json"}
             self._http = bounded_client(self._seconds, headers=headers, limits=many, follow_redirects=False)
@@ -231,7 +231,7 @@ class ProviderClient:
         raise ProviderError(f"{url} cannot be read: expected status 200, but got {response.status_code} {code}", code)
 
     async def in_time(self, who: str, work: Awaitable[T]) -> T:
-        """The result of work that may ask more than once. Raises `ProviderError` if it takes too long."""
+        """The result of work that may send several requests. Raises `ProviderError` if all of it takes too long."""
         try:
             async with asyncio.timeout(self._seconds):
                 return await work
@@ -239,7 +239,7 @@ class ProviderClient:
             raise ProviderError(f"{who} did not answer within {self._seconds:g} s.") from None
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do work on a provider in a task of its own, which ends with this client at the latest."""
+        """Start a task that sends requests to a provider; `aclose` cancels it."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -257,18 +257,18 @@ class ProviderClient:
 
 
 _KEPT_SECONDS: Final = 30.0
-"""A token that is revoked is refused after so long at the latest."""
+"""Seconds for which a grant is cached: a revoked token is accepted for that long at most."""
 _REFUSED_SECONDS: Final = 10.0
-"""For how long it is known that a token is not valid: shortly, since a provider may learn of a token late."""
+"""Seconds for which a refusal is cached. They are few, since a provider may learn of a new token late."""
 _MOST_AT_ONCE: Final = 16
-"""Requests to the provider at once about tokens that were valid before, as many about others, and as many about others
-from addresses that sent too many that are not valid: none of the three waits for another."""
+"""The most requests to a provider at once, in each of three queues that never wait for each other: for tokens that were
+valid before, for other tokens, and for other tokens from addresses that sent too many invalid ones."""
 _OTHER_KIND: Final = "unsupported_token_type"
-"""The error by which providers refuse tokens that they introspect never, such as JWTs; its name is from RFC 7009."""
+"""The error code of providers for tokens that they never introspect, such as JWTs; its name is from RFC 7009."""
 
 
 class IntrospectionVerifier:
-    """Asks one provider about tokens, many at once, but not twice about one. `clock` gives the seconds since 1970."""
+    """Asks one provider about many tokens at once, each in one request. `clock` returns the seconds since 1970."""
 
     def __init__(
         self,
@@ -288,7 +288,7 @@ class IntrospectionVerifier:
         self._repeated, self._new, self._slowed = (asyncio.Semaphore(_MOST_AT_ONCE) for _ in range(3))
 
     def takes(self, token: str) -> bool:
-        """Whether a token begins as the provider's do; how it goes on is the provider's own affair."""
+        """Whether a token begins with the prefix of the provider's tokens; nothing else is known of their form."""
         return token.startswith(self._provider.token_prefix)
 
     async def verify(self, token: str, is_slowed: Callable[[], bool] = never) -> Grant:
@@ -300,7 +300,7 @@ class IntrospectionVerifier:
                 def asked(task: asyncio.Task[None]) -> None:
                     self._asking.pop(token, None)
                     if not task.cancelled():
-                        task.exception()  # seen, even if all who waited have left
+                        task.exception()  # read, so that asyncio does not log it if no request waits any more
 
                 self._asking[token] = self._client.start(self._ask(token, is_slowed))
                 self._asking[token].add_done_callback(asked)
@@ -313,7 +313,7 @@ class IntrospectionVerifier:
         raise InvalidToken(found, was_valid=self._cache.was_valid(token))
 
     async def _ask(self, token: str, is_slowed: Callable[[], bool]) -> None:
-        """Ask about a token, and keep the answer. The time in which it waits for its turn counts."""
+        """Ask about a token, and cache the answer. The time limit includes the wait in the queue."""
         try:
             claims = await self._client.in_time(self._provider.endpoint, self._claims_of(token, is_slowed))
             if claims.get("active") is not True:
@@ -327,7 +327,7 @@ class IntrospectionVerifier:
             self._cache.refuse(token, str(error), _REFUSED_SECONDS)
 
     async def _claims_of(self, token: str, is_slowed: Callable[[], bool]) -> Mapping[str, Any]:
-        """What the provider says of a token, when it is its turn. Raises `ProviderError`."""
+        """The claims that the provider returns for a token, after a wait in a queue. Raises `ProviderError`."""
         provider = self._provider
         # The parts of HTTP Basic authentication are form-encoded first (RFC 6749, section 2.3.1).
         user, secret = quote_plus(provider.client_id), quote_plus(provider.client_secret.get_secret_value())

@@ -1,7 +1,7 @@
-"""Verifiers: what makes of a token the caller that it stands for, or refuses it.
+"""Verifiers: each finds the caller that a token authenticates, or refuses the token.
 
-A server may have any number of verifiers. Each says which tokens it takes, and the first that takes one decides about
-it, so that no token that one verifier refuses is tried at another. `keys` and `jwt` are verifiers; `guard` asks them.
+A server may have any number of verifiers. The first one that takes a token decides about it: a token that it refuses is
+not tried with another verifier. They are in `keys`, `jwt` and `tokens`; `authentication` calls them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ class InvalidToken(GoalportError):
     def __init__(self, reason: str, *, was_valid: bool = False) -> None:
         super().__init__(reason)
         self.was_valid = was_valid
-        """Whether it is known to have been valid before: then its holder needs another, and is not guessing."""
+        """Whether the token is known to have been valid before: then its holder is not guessing but needs a new one."""
 
 
 class VerifierUnavailable(GoalportError):
@@ -46,26 +46,26 @@ class Verifier(Protocol):
     """Verifies the tokens of one kind."""
 
     def takes(self, token: str) -> bool:
-        """Whether a token is of this kind, as it looks. Called for every request: it reads nothing and never raises."""
+        """Whether a token looks like this kind. Called for every request: it reads no file and never raises."""
         ...
 
     async def verify(self, token: str, is_slowed: Callable[[], bool]) -> Grant:
-        """What a token grants. Raises `InvalidToken`, and `VerifierUnavailable` if nobody can say now.
+        """What a token grants. Raises `InvalidToken`, and `VerifierUnavailable` if it cannot be verified now.
 
-        `is_slowed` says whether it comes from where too many were not valid: others are asked about first.
+        `is_slowed` returns whether its address has sent too many invalid tokens: other tokens are verified first.
         """
         ...
 
 
 def never() -> bool:
-    """Say that a token is not slowed."""
+    """Return False: the default for `is_slowed`."""
     return False
 
 
 def caller_of(
     settings: AuthSettings, subject: str, issuer: str, granted: Iterable[str], claims: Mapping[str, Any] | None = None
 ) -> Caller:
-    """The caller that a credential stands for, with all that its scopes imply and the claims that the settings name."""
+    """The caller of a credential, with its scopes, those that they imply, and the claims that the settings name."""
     scopes = settings.expanded(granted)
     kept = {name: value for name, value in (claims or {}).items() if name in settings.claims}
     is_admin = not scopes.isdisjoint({settings.scope("admin"), EVERY_SCOPE})
@@ -77,7 +77,7 @@ _LONGEST: Final = 16_384
 
 
 class AmbiguousCredential(GoalportError):
-    """A request that has more than one credential, or one where none may stand."""
+    """A request with more than one credential, or with a credential in a place or form that is not accepted."""
 
 
 def token_of(headers: Iterable[tuple[bytes, bytes]], query: bytes) -> str | None:

@@ -40,32 +40,31 @@ REQUEST_ID_HEADER: Final = "X-Request-Id"
 _INDEX: Final = "/"
 _DENIALS: Final = frozenset({401, 403})
 _TOO_MANY: Final = 429
-"""Of a caller it is no denial but a limit; of nobody, too many credentials that are not valid."""
+"""For a known caller, this status is a limit and no denial; for others, it means too many invalid credentials."""
 
 
 class Door(Protocol):
     """A protocol's entry to the server, such as the MCP server. It knows neither the site nor other doors.
 
-    It is made from the publisher and from what callers may do (`Access`): it subscribes to the changes of what is
-    published, a reload among them, and enters `Publisher.calls.of(…)` for each call, so that a shutdown waits for it
-    and the log has a line for it.
+    It is constructed with the publisher and with `Access`, which says what callers may do. It subscribes to changes of
+    the publication, such as a reload, and enters `Publisher.calls.of(…)` for each call, so that a shutdown waits for
+    the call and the log has a line for it.
 
-    The site does for every door: it checks Host and Origin and adds the headers for web pages (`HostGuard`), and limits
-    bodies (`BodyLimit`: a door may read all that it is given); the listener limits connections, headers and slow
-    clients. Where callers are authenticated, it lets no request pass without a valid credential (`AuthGuard`);
-    elsewhere only requests of this machine (`LocalCallers`).
+    For every door, the site checks Host and Origin and adds the headers for web pages (`HostGuard`), and limits bodies
+    (`BodyLimit`: a door may read the whole body); the listener limits connections, headers and slow clients. If callers
+    are authenticated, only requests with a valid credential pass (`AuthGuard`); otherwise only requests of this machine
+    (`LocalCallers`).
 
     A door does by itself:
 
     - It notices when a client leaves before its answer, and then kills the process of the call, unless its goal is
       detached (`CallPolicy.detached`) or another call waits for it; a process that waits for a person goes on.
-    - It shows and looks up what is published by `Access.publication`, which has what the caller may use, and refuses a
-      request whose caller lacks scopes (`Access.lacks`): every request needs the base scope, except for calls of what
-      has scopes of its own, and what says no more than that the server is there.
-    - It says whose process it is: it starts it with `current_caller()`, and lets no other caller follow, answer or
-      cancel it.
-    - It answers a bug in one request as its protocol has it. It may catch everything in one place, which is entered in
-      `EDGES` of `tests/house/failures.py`; all other errors it catches by name.
+    - It lists and looks up only what is in `Access.publication`, which is what the caller may use. It refuses a request
+      whose caller lacks scopes (`Access.lacks`): every request needs the base scope, except calls of what has separate
+      scopes, and requests that only show that the server is there.
+    - It starts each process with `current_caller()`, and lets no other caller follow, answer or cancel it.
+    - It answers a bug in one request with an error of its protocol. It may catch everything in one place, which is
+      listed in `EDGES` of `tests/house/failures.py`; all other errors it catches by name.
     """
 
     @property
@@ -83,7 +82,7 @@ class Door(Protocol):
         ...
 
     def refusal(self, status: HTTPStatus, kind: str, detail: str, /) -> Response:
-        """The answer to a request at one of the routes that the site refuses, as the door's protocol has errors.
+        """The answer to a request for one of the routes that the site refuses, in the error format of the protocol.
 
         `kind` is the end of the `type` of problem details, and `detail` says in a sentence or two what to do.
         """
@@ -92,7 +91,7 @@ class Door(Protocol):
 
 @runtime_checkable
 class RunningDoor(Protocol):
-    """A door that has something open while the server runs."""
+    """A door with resources that are open while the server runs."""
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """A context in which requests can be answered."""
@@ -112,8 +111,8 @@ def create_app(
 ) -> Starlette:
     """The app for any ASGI server. At the end of its lifespan it closes the platform and kills running processes.
 
-    Another app can mount it, and enters its lifespan then. Without a workspace, what the platform has is all that is
-    published; without settings, they are read as those of the current folder.
+    An app that mounts it has to enter its lifespan. Without a workspace, only what the platform has is published;
+    without settings, those of the current folder are read.
     Raises `SettingsError` for a role whose model is not ready, and for keys that cannot be read.
     """
     settings = settings or load_settings(Path.cwd())
@@ -168,7 +167,7 @@ class Site:
         self.app.router.redirect_slashes = False
 
     def end_waits(self) -> None:
-        """End what a shutdown need not wait for: streams of news, and calls that wait for processes elsewhere."""
+        """End what a shutdown need not wait for: streams of notifications, and calls that wait for other programs."""
         for each in self.doors:
             if isinstance(each, RunningDoor):
                 each.close()
@@ -233,7 +232,7 @@ class Site:
 
 
 class ExactRoutes:
-    """ASGI middleware that calls the ASGI endpoint of a path, if it is the one that the router would find."""
+    """ASGI middleware that calls the ASGI endpoint of an exact path without the router, which would find the same."""
 
     def __init__(self, app: ASGIApp, routes: Sequence[Route]) -> None:
         self._app = app
@@ -255,19 +254,19 @@ class ExactRoutes:
 
 _HEADER: Final = REQUEST_ID_HEADER.lower().encode()
 _VALID: Final = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
-"""What is taken of others: ids as proxies and trace systems make them, which need no escaping anywhere."""
+"""The ids that are accepted: those that proxies and trace systems generate, which need no escaping anywhere."""
 _UNAVAILABLE: Final = 503
 _LATER: Final = (b"retry-after", b"%d" % RETRY_SECONDS)
 
 
 class RequestIds:
-    """ASGI middleware that gives each request an id. One that comes twice, or has odd characters, is not taken.
+    """ASGI middleware that gives each request an id: that of its header, unless that is there twice or is not valid.
 
-    It also says when to try again in a response 503 that does not.
+    It also adds `Retry-After` to responses with status 503 that lack it.
     """
 
     def __init__(self, app: ASGIApp, on_response: Callable[[Scope, int], None]) -> None:
-        """`on_response` is called with each request that is answered, and the status of its response."""
+        """`on_response` is called with the ASGI scope of each request and the status of its response."""
         self._app = app
         self._on_response = on_response
 

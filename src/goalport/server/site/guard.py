@@ -1,9 +1,9 @@
-"""The guard: what a request must be before a door gets it: for this server, from where it may come, and not too large.
+"""The guard: it checks the Host, the Origin and the size of each request before a door gets it.
 
 The checks of Host and Origin keep web pages from reaching a server on a user's own machine (DNS rebinding). A refusal
-tells the client little; the log says which setting would allow the request. A body whose length is said is refused by
-its header, before anything is read; another one is read first, up to the limit. So a door may read all that it is
-given. Who calls is for `auth`.
+tells the client little; the log says which setting would allow the request. A body that is too large is refused by its
+Content-Length, before anything is read; a body without that header is read first, up to the limit. So a door may read
+the whole body. Callers are authenticated in `auth`.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ _ANY: Final = "*"
 class HostGuard:
     """ASGI middleware that refuses requests for hosts and from web pages that the settings do not allow.
 
-    `exposed_headers` are the response headers that pages may read, besides the usual ones.
+    `exposed_headers` are the response headers that pages may read in addition to the usual ones.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings, exposed_headers: Iterable[str]) -> None:
@@ -112,7 +112,7 @@ class HostGuard:
 
 
 def _read(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
-    """The Host and Origin headers; of two Host headers, none counts, since a proxy may have looked at the other one.
+    """The Host and Origin headers. Two Host headers count as none, since a proxy may have checked the other one.
 
     Removes whitespace around all values, as RFC 9110 wants and httptools does not.
     """
@@ -131,7 +131,7 @@ def _read(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
 
 
 def _patterns(entries: Iterable[str]) -> frozenset[str]:
-    """Hosts or origins of the settings, as they are compared."""
+    """Hosts or origins of the settings, normalized for comparison."""
     return frozenset(each.strip().rstrip("/").lower() for each in entries)
 
 
@@ -158,7 +158,7 @@ _NOBODY: Final = (
 
 
 def exposures(settings: Settings) -> Iterator[str]:
-    """One sentence for each setting that admits callers from elsewhere, or is not made for them."""
+    """A warning for each setting that lets other machines or web pages call, or is unsafe when they can."""
     public, hosts = urlsplit(settings.public_url).hostname, _patterns(settings.allowed_hosts)
     named = {each.removesuffix(":*") for each in hosts}
     others = sorted(each for each in named if each != _ANY and not is_loopback(each))
@@ -189,10 +189,10 @@ _TOLD: Final = "This server authenticates nobody, so it answers its own machine 
 
 
 class LocalCallers:
-    """ASGI middleware that refuses requests which came to an address of this machine that others can reach.
+    """ASGI middleware for a server without authentication: only this machine may call.
 
-    For a server that authenticates nobody. A request that an app around this one has authenticated passes, as Starlette
-    has it, and one for `open_paths`.
+    It refuses requests that arrived at an address which other machines can reach. Requests for `open_paths` pass, and
+    requests that an app around this one has authenticated in the way of Starlette (`scope["user"]`).
     """
 
     def __init__(self, app: ASGIApp, open_paths: Collection[str]) -> None:
@@ -211,7 +211,7 @@ class LocalCallers:
 
 @lru_cache(maxsize=256)
 def _is_local(address: str) -> bool:
-    """Whether only this machine can reach an address. A name or the path of a socket is no address of a network."""
+    """Whether only this machine can reach an address. A host name or the path of a Unix socket counts as such."""
     try:
         found = ip_address(address)
     except ValueError:
@@ -224,10 +224,10 @@ _EVENTS: Final = b"text/event-stream"
 
 
 class EndedStreams:
-    """ASGI middleware that ends streams of events when the server shuts down, which is when `closing` is set.
+    """ASGI middleware that ends event streams when the server shuts down, which is when `closing` is set.
 
-    One that a client has opened by GET then ends as if the client had left, unless answers of calls come on it, as on
-    `/sse`. Any whose app returns in its midst is completed.
+    A stream that a client opened by GET then ends as if the client had left; not `/sse`, which carries responses to
+    calls. If an app returns in the midst of any event stream, the end of the response is sent.
     """
 
     def __init__(self, app: ASGIApp, closing: asyncio.Event) -> None:
@@ -243,15 +243,15 @@ _DIGITS: Final = 20
 _DIGEST: Final = re.compile(rb"sha-(256|512)=:([A-Za-z0-9+/=]*):")
 
 Refusal = Callable[[HTTPStatus, str, str], Response]
-"""Makes a refusal of a status, the end of the type of a problem, and the words."""
+"""Makes a refusal from its status, the end of the `type` of problem details, and its text."""
 
 
 class BodyLimit:
     """ASGI middleware that answers 413 in place of `app` to a request whose body is larger than `max_bytes`.
 
-    The answer to one whose body is not that of its `Content-Digest` (RFC 9530) is 400: a proxy that mixes up bodies
-    would otherwise have a caller's request run for another one. `refusals` make the answers at the paths of doors,
-    by the first part of a path; elsewhere they are problem details.
+    If the body does not match its `Content-Digest` (RFC 9530), it answers 400: a proxy that mixes up bodies would
+    otherwise have one caller's request run for another caller. `refusals` are the functions that make these answers for
+    the paths of doors, by the first part of a path; elsewhere they are problem details.
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int, refusals: Mapping[str, Refusal]) -> None:
@@ -263,11 +263,11 @@ class BodyLimit:
         length, in_chunks, digests = 0, False, list[tuple[bytes, bytes]]()
         for name, value in scope["headers"] if scope["type"] == "http" else ():
             if name == b"content-length" and value.isdigit():
-                length = int(value.lstrip(b"0")[:_DIGITS] or b"0")  # of more digits, so many are a large number too
+                length = int(value.lstrip(b"0")[:_DIGITS] or b"0")  # 20 digits exceed any limit
             elif name == b"transfer-encoding":
                 in_chunks = True
             elif name == b"content-digest":
-                digests += _DIGEST.findall(value)  # others than SHA-2 are not looked at
+                digests += _DIGEST.findall(value)  # other algorithms are ignored
         if not in_chunks and (length > self._max_bytes or not digests):
             await (self._too_large(scope) if length > self._max_bytes else self._app)(scope, receive, send)
             return

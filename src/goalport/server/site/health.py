@@ -1,10 +1,10 @@
-"""Whether the server lives and can answer, and its numbers: `/health` and the paths below it, and `/metrics`.
+"""Health and metrics of the server: `/health` and the paths below it, and `/metrics`.
 
-The paths of health are for load balancers, containers and people. They are answered without a token and tell then no
-more than that. What is served, and in which state, is for those who may call: nobody needs to be known where a server
-has no authentication, and everybody else sends a token. The metrics are for Prometheus: who calls needs the scope
-`goals:metrics` or the admin scope where callers are authenticated. Otherwise a server answers only if it listens to its
-own machine alone, unless `metrics` is "open".
+The health paths are for load balancers, containers and people. They need no token, but then tell only whether the
+server is up and ready. What is served, and in which state, is told to callers with a token, and to everybody if the
+server has no authentication and listens on loopback. The metrics are for Prometheus. If callers are authenticated, they
+need the scope `goals:metrics` or the admin scope; otherwise the server must listen on loopback. Neither holds if
+`metrics` is "open".
 """
 
 import asyncio
@@ -36,12 +36,12 @@ _HEALTH: Final = "/health"
 _LIVE: Final = "/health/live"
 _READY: Final = "/health/ready"
 HEALTH_PATHS: Final = frozenset({_HEALTH, _LIVE, _READY})
-"""The paths that are answered without a token, and for the address at which the server was reached."""
+"""The paths that are answered without a token, and also if the Host is the IP address that the request arrived at."""
 METRICS_PATH: Final = "/metrics"
 _STORE_SECONDS: Final = 2.0
-"""How long a store may take to answer that can be reached."""
+"""Seconds in which a store has to answer, or it counts as unreachable."""
 _MEASURE_SECONDS: Final = 1.0
-"""How often the event loop is looked at, and the states of what is open and connected."""
+"""Seconds between two measurements of the event loop, open calls, connections and upstream servers."""
 _SHARES: Final = {"up": 1.0, "degraded": 0.5}
 
 
@@ -52,13 +52,13 @@ class Health:
         self._publisher = publisher
         self._shows_details = shows_details
         self.workers: Callable[[], Sequence[WorkerState]] = tuple
-        """The states of all workers of the server; without any, this process serves alone. The listener knows them."""
+        """Returns the states of all workers, or none if this process serves alone; the listener sets it."""
         self.draining = False
         """Whether the server is about to end, so that proxies have to send new calls elsewhere."""
         self._store_answers = True
-        """Whether the store did when it was asked last."""
+        """Whether the store answered when it was checked last."""
         self.store_writable = True
-        """Whether there was room for more then."""
+        """Whether the store could be written when it was checked last."""
 
     def routes(self) -> Sequence[Route]:
         """The endpoints."""
@@ -66,7 +66,7 @@ class Health:
         return [Route(path, answer, methods=["GET"]) for path, answer in answers]
 
     async def reasons(self) -> Sequence[str]:
-        """Why this server cannot answer calls; none: all workers that respond can, to which new connections go."""
+        """Why this server cannot answer calls; empty: it can. Workers that hang get no connections, so do not count."""
         others = [str(each.pid) for each in self.workers() if each.responds and not each.ready]
         return [*await self.reasons_here(), *(f"Worker {each} is not ready." for each in others)]
 
@@ -120,9 +120,9 @@ class Health:
         return JSONResponse({"status": "not ready", **details}, HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def _show(self, _: Request) -> JSONResponse:
-        """What is served: names, states and counts; no message of another program, which may quote a secret.
+        """What is served: names, states and counts, but no messages of other programs, which may quote a secret.
 
-        Of several workers, one answers for all, with its own process id.
+        If there are several workers, one answers for all, with its own process id.
         """
         reasons = await self.reasons()
         content: dict[str, Any] = {"status": "ok", "ready": not reasons}
@@ -163,7 +163,7 @@ class MetricsPage:
 
         self.metrics = Metrics(__version__)
         self.connections: Callable[[], int] = lambda: 0
-        """How many connections are open; the listener knows."""
+        """Returns the number of open connections; the listener sets it."""
         self._publisher = publisher
         self._authentication = authentication
         self._health = health
@@ -217,7 +217,7 @@ class MetricsPage:
             metrics.group(name, _SHARES.get(state["status"], 0.0))
 
     async def show(self, request: Request) -> Response:
-        """The metrics, or why the caller is not told them."""
+        """The metrics, or a refusal that says what the caller or the settings lack."""
         settings, authentication, caller = self._publisher.settings, self._authentication, current_caller()
         if settings.metrics != "open" and authentication is not None:
             needed = settings.auth.scope("metrics")

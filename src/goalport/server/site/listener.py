@@ -34,11 +34,11 @@ ANSWER_SECONDS: Final = 2.0
 _TICKS: Final = 10
 """The number of uvicorn's ticks in a second."""
 _STEP_SECONDS: Final = 0.05
-"""Seconds between two looks at whether connections stay open."""
+"""Seconds between two checks of the open connections during a shutdown."""
 _INTERRUPTED: Final = 130
 """The exit code of a program that SIGINT ended."""
 _LATER_SECONDS: Final = 0.005
-"""How much later a worker accepts for each connection that it has more than another."""
+"""Seconds by which a worker accepts later for each connection that it has more than the worker with the fewest."""
 _LATEST_SECONDS: Final = 0.05
 
 
@@ -82,8 +82,7 @@ async def drain(
 ) -> None:
     """Wait at most `shutdown_seconds` for open calls, then `close`, which kills processes, and await the last answers.
 
-    `answered` waits for requests of which it is not known yet that they are calls. Says on stderr how many calls it
-    waits for.
+    `answered` waits for requests that may still turn out to be calls. The number of open calls is printed on stderr.
     """
     calls, seconds = publisher.calls, publisher.settings.shutdown_seconds
     if calls.number:
@@ -91,7 +90,7 @@ async def drain(
     with anyio.move_on_after(seconds):
         await calls.ended()
         await answered()
-        await calls.ended()  # those that such requests have begun and whose answers have
+        await calls.ended()  # calls that these requests have started meanwhile
     await close()
     with anyio.move_on_after(ANSWER_SECONDS):
         await calls.ended()
@@ -118,7 +117,7 @@ class _Listener(uvicorn.Server):
         self._drained_at = math.inf
 
     async def on_tick(self, counter: int) -> bool:
-        """Called by uvicorn ten times a second; checks connections, and begins the shutdown when the server drained."""
+        """Called by uvicorn ten times a second; checks connections, and starts the shutdown when draining is over."""
         if not counter % _TICKS:
             now = asyncio.get_running_loop().time()
             for each in list(self._connected):
@@ -210,7 +209,7 @@ class _WorkerListener(_Listener):
         self._keep(self._channel.serve(problems, self._await_connection, lambda message: self._keep(mcp.hear(message))))
 
     async def on_tick(self, counter: int) -> bool:
-        """Called by uvicorn ten times a second; says how this worker is, at least once a second."""
+        """Called by uvicorn ten times a second; reports the state of this worker, at least once a second."""
         if not counter % _TICKS:
             self._keep(self._report(looks=True))
         elif self._connections.number != self._reported:
@@ -231,7 +230,7 @@ class _WorkerListener(_Listener):
         await super().shutdown(sockets)
 
     def _await_connection(self) -> None:
-        """Be called when there is a connection to accept, and accept it then."""
+        """Accept the next connection when there is one; later, if other workers have fewer."""
         if self.should_exit:
             return
         loop, listener = asyncio.get_running_loop(), self._channel.listener

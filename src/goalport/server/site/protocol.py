@@ -24,7 +24,7 @@ from goalport.server.auth.authentication import PEER
 from goalport.workspace.settings import Settings
 
 RETRY_SECONDS: Final = 10
-"""Seconds after which a client may try again that was refused because there were too many connections."""
+"""Seconds after which a client that was refused with status 503 may try again."""
 LINGER_SECONDS: Final = 1.0
 """Seconds for which an idle connection stays open when the server shuts down."""
 _MOST: Final = 10_000
@@ -36,26 +36,26 @@ _NEARLY_ALL: Final = 0.9
 _MOST_PIPELINED: Final = 64
 """The most pipelined requests of one connection that may wait for earlier ones to be answered."""
 _BUFFERED: Final = 32 * 1024
-"""The bytes that wait for a client that reads slowly. A writer pauses above them, after the piece that it has begun."""
+"""The bytes that may wait for a client that reads slowly. With more of them, the app waits before its next piece."""
 _BODY_SECONDS: Final = 2.0
 """Seconds for which a server that shuts down waits for the next piece of a body."""
 _HALF_CLOSED_SECONDS: Final = 30.0
-"""The most seconds for which the rest of a body is read whose client is told that the connection ends."""
+"""The most seconds for which the rest of a request body is read once the connection is half closed."""
 _SMALL: Final = 16 * 1024
 """Larger pieces are written by themselves: to copy them would take longer than another write."""
 _HEAD: Final = b"HTTP/1.1 "
 _FORWARDED: Final = frozenset({b"x-forwarded-for", b"x-forwarded-proto"})
-"""What uvicorn's middleware for proxies reads: it is entered only for requests that have one of these."""
+"""The headers that uvicorn's middleware for proxies reads; requests without them skip it."""
 _LATER: Final = f"retry-after: {RETRY_SECONDS}\r\n"
 _SHUTTING_DOWN: Final[Any] = PlainTextResponse(
     "The server is shutting down. Try again.\n", HTTPStatus.SERVICE_UNAVAILABLE, {"retry-after": str(RETRY_SECONDS)}
 )
-"""The answer to requests that come when it is too late to begin one."""
+"""The answer to requests that arrive too late in a shutdown to be started."""
 _WAITS: Final = {
     "headers": ("header_seconds", "no headers came within %g s (header_seconds)"),
     "body": ("stall_seconds", "nothing came of a body for %g s (stall_seconds)"),
 }
-"""By what a client has to send next: the setting that says how long it may take, and why its connection is ended."""
+"""By what a client has to send next: the setting with its time limit in seconds, and the log's text for a timeout."""
 _log = logging.getLogger(__name__)
 
 
@@ -71,7 +71,7 @@ class Connections:
         self.ending = False
         """Whether the server shuts down, so that each connection ends with its next answer."""
         self.refusing = False
-        """Whether it has closed what requests need, so that those which still come are refused."""
+        """Whether the app is closed already, so that requests which still arrive are refused."""
         self._note_refusal = note_refusal
         self._open: Counter[str] = Counter()
         self._descriptors = _MOST + _FEWEST_SPARE
@@ -144,7 +144,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._since = self.loop.time()
         """The time at which the headers began or the last piece of a body arrived, on the event loop's clock.
 
-        What arrives of a body that is answered already does not count: all the rest of it has to come in time.
+        If the body's request is answered already, its pieces do not count: the whole rest has to arrive in time.
         """
         self._header_bytes = 0
         """The number of bytes of unfinished headers: those received since the last headers or piece of a body."""
@@ -206,7 +206,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse_headers()
             return
         self._answered = cycle
-        # Whether a client that waits for leave sends its body after a refusal cannot be known, so nothing may follow.
+        # After a refusal, a client that waits for "100 Continue" may send its body or not: no request may follow it.
         cycle.keep_alive = cycle.keep_alive and not self._connections.ending and not cycle.waiting_for_100_continue
         cast("dict[str, object]", cycle.scope)[PEER] = self._address
         if isinstance(app, ProxyHeadersMiddleware) and not any(name in _FORWARDED for name, _ in headers):
@@ -221,7 +221,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Called by the parser at the end of a request."""
         self._header_bytes = 0
-        # The rest of a body that is answered already has ended uvicorn's time for the next request.
+        # If the response came before the end of the body, its rest has stopped uvicorn's timer for the next request.
         self._due = "headers" if self.cycle.response_complete else None
         super().on_message_complete()
 
@@ -230,9 +230,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refuse(HTTPStatus.BAD_REQUEST, text=msg)
 
     def shutdown(self) -> None:
-        """Called by uvicorn when the server shuts down; a request that is on its way to it is still answered.
+        """Called by uvicorn when the server shuts down; a request that is just arriving is still answered.
 
-        A proxy that uses the connection again may be sending one just now, and would answer 502 if it was closed.
+        A proxy that reuses the connection may be sending one now, and would answer 502 if the connection was closed.
         """
         if self.is_answering:
             super().shutdown()
@@ -261,13 +261,13 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._refuse(HTTPStatus.REQUEST_TIMEOUT)
 
     def end_unsent(self) -> None:
-        """Refuse a request that has not been sent to its end, since the server shuts down."""
+        """Refuse a request whose body is still arriving when the server shuts down."""
         if self._due == "body":
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, _LATER)
 
     @property
     def is_answering(self) -> bool:
-        """Whether there is a request that has not been answered to the end; its body may still be on its way."""
+        """Whether a request has no complete response yet; its body may still be arriving."""
         return bool(self.cycle) and not self.cycle.response_complete
 
     @property
@@ -277,7 +277,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether no part of a request has been answered, unless its client has lately sent nothing of its body."""
+        """Whether a request waits for the start of its response; False if its body has stalled."""
         comes = self._due != "body" or self.loop.time() - self._since < _BODY_SECONDS
         return comes and self.is_answering and not self.cycle.response_started
 
@@ -288,7 +288,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def _refuse(self, status: HTTPStatus, headers: str = "", text: str = "") -> None:
-        """Close with a response of this status, or without it if the client would take it for another request's."""
+        """Close the connection; respond with this status, unless the client would take it for another request's."""
         if self.transport.is_closing():
             return
         unanswered = not self.is_answering
@@ -307,11 +307,11 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 class GatheredWrites:
-    """A transport that writes a head with what follows it, at the latest in the next step of the loop.
+    """A transport that writes a response's head together with the data after it, or alone in the loop's next step.
 
-    A connection that is closing gets it at once: in the next step it may be closed, and uvloop's then raises an error.
-    `unread` says whether a body still comes. A connection that is closed then is closed to what is written first, since
-    a client that still sends would lose the answer with it, and for good when its client or a while has ended.
+    On a closing connection the head is written at once: in the next step it may be closed, and uvloop would raise.
+    `unread` returns whether a request body is still arriving. Then `close` at first ends writing alone: a client that
+    still sends would lose the response. The client, or a timer after `_HALF_CLOSED_SECONDS`, closes the rest.
     """
 
     def __init__(self, transport: Transport, loop: AbstractEventLoop, unread: Callable[[], bool]) -> None:
@@ -324,7 +324,7 @@ class GatheredWrites:
         self.get_write_buffer_size = transport.get_write_buffer_size
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Write data, after the head that waits for it; a head waits itself."""
+        """Write data, together with the head before it; a head is held back for the data after it."""
         if self._head and len(data) < _SMALL:
             data, self._head = self._head + data, b""
         elif self._head:

@@ -135,7 +135,7 @@ def default_signals_in_children() -> Generator[None]:
         if active:
             signal.set_wakeup_fd(-1)
             # Not `default_int_handler`: since Python 3.13 a child that is forked in a thread calls handlers only if the
-            # signal interrupts a call of the system, so one that calculates would go on.
+            # signal interrupts a system call, so a child that computes would go on.
             for each in (signal.SIGTERM, signal.SIGINT, *reload_signals()):
                 signal.signal(each, signal.SIG_DFL)
 
@@ -222,14 +222,14 @@ def _connecting(settings: Settings, address: str, doors: Sequence[Door]) -> Iter
 
 
 def _url(address: str, doors: Sequence[Door]) -> str:
-    """The address that is shown for the whole server: that of the first endpoint."""
+    """The URL that is shown for the server: that of its first endpoint."""
     return address + next((route.path for door in doors for route in door.routes), "")
 
 
 def _connect_command(url: str, settings: Settings) -> str:
     """The command that prints a client's configuration.
 
-    It is for the folder where the server was started, or, if the server has a public address, for any machine.
+    It works in the folder where the server was started or, if the server has a public URL, on any machine.
     """
     if settings.public_url:
         key = ["--key", "KEY"] if settings.asks_for_keys else []
@@ -255,8 +255,8 @@ async def watch(
 ) -> None:
     """Reload the workspace whenever its files change, until cancelled; `interval` is in seconds.
 
-    What came of it is logged if `tells` says so; another worker of the same server logs the same. Where nothing
-    `reloads` by itself, it is logged once that files have changed since the workspace was loaded.
+    The result is logged if `tells` returns True: of several workers, one logs it. Without `reloads`, nothing is
+    reloaded, and it is logged once that files have changed since the workspace was loaded.
     """
     root, loaded = publisher.workspace.root, publisher.workspace
     seen, told = await anyio.to_thread.run_sync(_stamps, root), False
@@ -267,7 +267,7 @@ async def watch(
         if reloads and now != seen:
             seen = now
             await _reload(publisher, logs=tells())
-        elif publisher.workspace is not loaded and not reloads:  # a signal had it loaded again
+        elif publisher.workspace is not loaded and not reloads:  # SIGHUP has reloaded it
             loaded, seen, told = publisher.workspace, now, False
         elif now != seen and not told:
             told = True
@@ -280,7 +280,7 @@ async def watch(
 
 
 async def obey_sighup(publisher: Publisher, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-    """Load the workspace anew at each SIGHUP, and end the server when its terminal was closed; until cancelled."""
+    """Until cancelled, reload the workspace at each SIGHUP, or end the server if its terminal was closed."""
     closed = closed_terminal()
     with anyio.open_signal_receiver(*reload_signals()) as signals:
         task_status.started()
@@ -293,7 +293,7 @@ async def obey_sighup(publisher: Publisher, *, task_status: TaskStatus[None] = T
 
 async def _reload(publisher: Publisher, *, logs: bool) -> None:
     def load() -> tuple[Workspace, list[str]]:
-        """The workspace, loaded again, and the problems of publishing it, found on a platform of its own."""
+        """The reloaded workspace, and the problems of publishing it, found with a separate platform."""
         workspace = load_workspace(publisher.workspace.root, fresh=True)
         trial = AgentPlatform.from_workspace(workspace, publisher.settings)
         return workspace, list(publish(trial, workspace, publisher.settings).problems)

@@ -1,12 +1,12 @@
-"""The supervisor and its channel to each worker: it opens the port, starts another worker when one ends, and more.
+"""The supervisor of workers, and its channel to each: it opens the port, and starts, watches and replaces workers.
 
-The workers share the listening socket. All of them are woken for a connection, and the one that has the fewest accepts
-it first (`site.listener`). So no connection is lost when a worker dies, hangs or is replaced. The supervisor loads no
-workspace, so nothing that agents do can end it.
+The workers share the listening socket. All of them are woken for a new connection, and the worker with the fewest
+connections accepts it (`site.listener`). So no connection is lost when a worker dies, hangs or is replaced. The
+supervisor loads no workspace, so nothing that agents do can end it.
 
-The channel is a socket pair, on which each message is a line of JSON. A worker says when it is ready and, each second,
-how it is. The supervisor lets it accept connections, tells it how all workers are, and passes on what one of them tells
-the others. The pair is also how each learns of the other's death, however sudden.
+The channel is a socket pair; each message is a line of JSON. A worker reports when it is ready, and its state each
+second. The supervisor lets it accept connections, sends it the states of all workers, and forwards messages between
+workers. If either process dies, however suddenly, the other one sees the pair close.
 """
 
 import asyncio
@@ -36,14 +36,14 @@ from goalport.base.words import counted, listed
 from goalport.workspace.settings import Settings
 
 LONGEST_LINE: Final = 16 * 1024 * 1024
-"""The bytes of a line at most; one of a client's message may have `max_body_bytes`."""
+"""The most bytes of a line; a line with a client's message may be as long as `max_body_bytes`."""
 METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable in which prometheus_client finds the folder."""
+"""The environment variable in which prometheus_client finds the folder that the workers share."""
 _VARIABLE: Final = "GOALPORT_WORKER_CHANNEL"
 
 
 class WorkerState(NamedTuple):
-    """What is known of a worker that accepts connections."""
+    """The state of a worker that accepts connections."""
 
     pid: int
     ready: bool
@@ -51,12 +51,12 @@ class WorkerState(NamedTuple):
     open_calls: int
     connections: int
     responds: bool
-    """Whether its event loop has turned lately."""
+    """Whether it has reported its state lately, so that its event loop is not blocked."""
 
 
 @dataclass(frozen=True)
 class WorkerPlace:
-    """What a supervisor tells a worker that it starts."""
+    """What a supervisor passes to a worker that it starts."""
 
     channel: int
     """The worker's end of the channel, as an inherited file descriptor."""
@@ -67,26 +67,26 @@ class WorkerPlace:
     announces: bool
     """Whether this worker prints the startup report and the warnings, which are the same in each."""
     patience: float
-    """Seconds after which a worker ends whose supervisor is gone, whatever it does then."""
+    """Seconds in which a worker may shut down when its supervisor has died; then it exits at once."""
 
 
 class WorkerChannel:
     """The channel of this process, which is a worker."""
 
     def __init__(self, place: WorkerPlace) -> None:
-        # Programs that actions start must not hold them open.
+        # Programs that actions start must not inherit them: they would keep the channel and the port open.
         for each in (place.channel, place.listener):
             os.set_inheritable(each, False)
         self.place = place
         self.listener = socket.socket(fileno=place.listener)
         self.states: Sequence[WorkerState] = ()
-        """How the workers are that accept connections."""
+        """The states of all workers that accept connections, as the supervisor sent them last."""
         self._socket = socket.socket(fileno=place.channel)
         self._socket.setblocking(False)
         self._writer: asyncio.StreamWriter | None = None
 
         def end_without_supervisor() -> None:
-            # Gracefully, and in any case after a while, also while modules are loading or an action blocks the loop.
+            # Gracefully at first, then in any case: modules may be loading, or an action may block the event loop.
             end = select.poll()
             end.register(place.channel, 0)  # a hang-up is always reported
             end.poll()
@@ -98,21 +98,21 @@ class WorkerChannel:
 
     @classmethod
     def inherited(cls) -> "WorkerChannel | None":
-        """The channel that a supervisor gave to this process, if one did; programs started from here do not see it."""
+        """The channel to the supervisor that started this process, or None; its child processes do not see it."""
         given = os.environ.pop(_VARIABLE, None)
         return cls(WorkerPlace(**json.loads(given))) if given else None
 
     @property
     def speaks(self) -> bool:
-        """Whether this is the one worker that says what is the same in each."""
+        """Whether this is the one worker that logs what all workers have in common."""
         return not self.states or self.states[0].pid == os.getpid()
 
     async def serve(
         self, problems: Iterable[str], accept: Callable[[], None], hear: Callable[[Mapping[str, Any]], None]
     ) -> None:
-        """Say that this worker is ready and what it could not load, and obey the supervisor until cancelled.
+        """Report that this worker is ready, with its load problems, and obey the supervisor until cancelled.
 
-        `accept` is called once it may accept connections, and `hear` with what other workers tell.
+        `accept` is called once the worker may accept connections, and `hear` with each message of another worker.
         """
         reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=LONGEST_LINE)
         self._send({"problems": [*problems]})
@@ -126,11 +126,11 @@ class WorkerChannel:
                 accept()
 
     def report(self, *, ready: bool, open_calls: int, connections: int) -> None:
-        """Say how this worker is; once a second, or it counts as hanging."""
+        """Report the state of this worker: once a second, or it counts as hanging."""
         self._send({"ready": ready, "openCalls": open_calls, "connections": connections})
 
     def tell_others(self, message: Mapping[str, Any]) -> None:
-        """Tell the other workers something, which they `hear`."""
+        """Send a message to all other workers, which pass it to their `hear`."""
         self._send({"broadcast": message})
 
     def _send(self, message: Mapping[str, Any]) -> None:
@@ -151,13 +151,13 @@ _KILLED: Final = 128
 """What a shell adds to the number of the signal that killed a program."""
 _LONGEST_PAUSE: Final = 30.0
 _EARLY_SECONDS: Final = 10.0
-"""A worker that ends before it is ready, or sooner than this after that, may do so again and again."""
+"""A worker that ends before it accepts connections, or within these seconds after, is restarted with growing pauses."""
 _CLOSE_SECONDS: Final = 20.0
-"""How long a worker may take to end beside `shutdown_seconds`: it answers what it killed, and closes connections."""
+"""Seconds that a worker has after `shutdown_seconds`, to answer the calls that it killed and to close connections."""
 _WATCH_SECONDS: Final = 0.1
-"""How often the supervisor looks for workers that hang, and tells all of them how each is, if that has changed."""
+"""Seconds between two looks for workers that hang, and between two updates of the workers on changed states."""
 _HANGS_SECONDS: Final = 5.0
-"""A worker that has said nothing for so long does not respond; one that does says something every second."""
+"""Seconds without a message after which a worker counts as hanging; workers report every second."""
 _PER_CORE: Final = 8
 """How many workers a core may have: each takes 70 MB, and a second of processor time to start."""
 
@@ -183,7 +183,7 @@ def check_workers(settings: Settings) -> None:
 def bind(settings: Settings) -> socket.socket:
     """A socket that listens on the host and port of the settings.
 
-    Raises `SettingsError` if that is not possible, and if others could call there while nobody is authenticated.
+    Raises `SettingsError` if it cannot listen, or if other machines could call while nobody is authenticated.
     """
     if settings.open_to_others and not settings.auth.insecure_no_auth:
         raise SettingsError(
@@ -210,14 +210,14 @@ def address_of(listener: socket.socket) -> str:
 
 
 def reload_signals() -> Sequence[signal.Signals]:
-    """The signals that ask for it: none on Windows, and none under `nohup`, which has a program ignore SIGHUP."""
+    """The signals that ask for a reload: none on Windows, and none under `nohup`, which has programs ignore SIGHUP."""
     if sys.platform == "win32" or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         return ()
     return (signal.SIGHUP,)
 
 
 def closed_terminal() -> Callable[[], bool]:
-    """What says whether the terminal that this program has now was closed: then SIGHUP asks for nothing else."""
+    """A function that returns whether this program's terminal was closed since: then SIGHUP asks for no reload."""
 
     def is_there() -> bool:
         try:
@@ -238,7 +238,7 @@ async def supervise(settings: Settings, command: Sequence[str]) -> int:
     log_to_stderr(settings.log_level, settings.log_format, process=True)
     with bind(settings) as listener, ExitStack() as stack:
         listener.setblocking(False)
-        # A folder for the numbers of the workers, unless the environment names one; empty if nobody reads them.
+        # A temporary folder for the metrics of the workers, unless the environment names one; empty without metrics.
         folder = os.environ.get(METRICS_VARIABLE, "") if settings.metrics else ""
         if settings.metrics and not folder:
             temporary = TemporaryDirectory(prefix="goalport-metrics-", ignore_cleanup_errors=True)
@@ -268,7 +268,7 @@ class Worker:
 
     @classmethod
     async def started(cls, command: Sequence[str], place: WorkerPlace, metrics_folder: str) -> "Worker":
-        """A new process of this command; its place gets the descriptor of its channel. Raises `OSError`."""
+        """Start a process of this command at this place, with the worker's end of a new channel. Raises `OSError`."""
         folder = {METRICS_VARIABLE: metrics_folder} if metrics_folder else {}
         ours, theirs = socket.socketpair()
         with theirs:
@@ -325,7 +325,7 @@ class _Supervisor:
         self._ending = False
         """Whether a signal has told the server to end."""
         self._draining = False
-        """Whether the workers still accept connections, but are not ready, whatever they say."""
+        """Whether all workers count as not ready, though they still accept connections."""
         self._told_states = list[WorkerState]()
         self._replacing = anyio.Lock()
         self._services: TaskGroup
@@ -357,9 +357,9 @@ class _Supervisor:
         return worker
 
     async def _start(self, *, announces: bool = False, known: AbstractSet[str] | None = None) -> Worker | None:
-        """Start a worker, and wait until it is ready or has ended. None: the server ends before that is possible.
+        """Start a worker, and wait until it is ready or has ended. None: the server ends before a worker can start.
 
-        With another problem than the `known` ones, it does not accept connections.
+        If it has a load problem that is not among the `known` ones, it does not accept connections.
         """
         while not self._stopping.is_set():
             try:
@@ -372,14 +372,14 @@ class _Supervisor:
                 continue
             self._workers.append(worker)
             self._services.start_soon(self._follow, worker, known)
-            if self._stopping.is_set():  # it was still being made when a signal, or a second one, ended the others
+            if self._stopping.is_set():  # it was still being created when a signal, or a second one, ended the others
                 worker.signal(signal.SIGKILL if self._exit_code == _INTERRUPTED else signal.SIGTERM)
             await worker.settled.wait()
             return worker
         return None
 
     async def _follow(self, worker: Worker, known: AbstractSet[str] | None) -> None:
-        """Listen to a worker until it has ended; what was counted stays, what was open and connected does not."""
+        """Read a worker's messages until it has ended. Of its metrics, counters stay, and gauges are removed."""
 
         async def listen() -> None:
             with suppress(ConnectionError):
@@ -401,7 +401,7 @@ class _Supervisor:
             mark_process_dead(worker.process.pid, self._metrics_folder)
 
     def _take(self, worker: Worker, said: Mapping[str, Any], known: AbstractSet[str] | None) -> None:
-        """Take what a worker says."""
+        """Act on a message of a worker."""
         if "problems" in said:
             worker.problems, worker.ready = frozenset[str](said["problems"]), True
             if known is None or worker.problems <= known:
@@ -427,7 +427,7 @@ class _Supervisor:
                 return
             some_serve = any(each.is_serving for each in self._workers)
             if worker.accepts_since is None and not some_serve and (early > 1 or not self._workers):
-                # It has said why, unless it was killed.
+                # The worker has printed why, unless it was killed.
                 code = worker.process.returncode or 0
                 if code < 0:
                     tell(f"error: {worker.end_in_words} before it was ready.")
@@ -452,7 +452,7 @@ class _Supervisor:
             await self._stopping.wait()
 
     async def _watch(self) -> None:
-        """Say which workers hang, and which of them go on; and tell all how each of them is."""
+        """Print which workers hang and which respond again, and send changed states to all workers."""
         hanging = set[Worker]()
         while True:
             await anyio.sleep(_WATCH_SECONDS)
@@ -493,7 +493,7 @@ class _Supervisor:
                     each.signal(signal.SIGKILL)
 
     async def _drain(self, seconds: float) -> None:
-        """Have no worker be ready for so long, while connections are still accepted; then stop."""
+        """Count all workers as not ready for `seconds`, while they still accept connections; then stop."""
         if seconds:
             tell(DRAINING.format(seconds))
             self._draining = True
@@ -522,7 +522,7 @@ class _Supervisor:
     async def _replace(self) -> None:
         """Replace the workers one after the other.
 
-        If a new one does not get ready, or cannot load what the earlier ones have loaded, those stay.
+        If a new worker does not get ready, or has load problems that the earlier workers do not have, those stay.
         """
         async with self._replacing:
             serving = [each for each in self._workers if each.is_serving]
@@ -543,6 +543,6 @@ class _Supervisor:
                         tell(f"error: {why}")
                     return
                 self._keepers.start_soon(self._keep, new)
-                await self._end(new if old.ended.is_set() else old)  # or another one has replaced it
+                await self._end(new if old.ended.is_set() else old)  # `_keep` has replaced one that died meanwhile
             if not self._stopping.is_set():
                 tell("  The workers are replaced.")
