@@ -1,17 +1,17 @@
-"""The progress of the actions of a process, and the journal of each: what it has done, to begin again without repeats.
+"""The progress of a process's actions, and each action's journal, from which it starts again without repeating work.
 
-An action that has to wait for a person in its middle is parked: its coroutine ends. Once there is an answer the action
-begins again and finds in its journal what its models replied, what its tools returned, the processes that it started
-and the answers of people. A record is identified by what was done (which model with which messages, which tool with
-which arguments), by how often the same was done before, and by the item of `parallel_map` or the tool that it belongs
-to; not by a mere sequence number, which concurrent calls would get in another order. What matches no record is done
-anew.
+An action that has to wait for a person in its middle is parked: its coroutine ends. Once there is an answer, the action
+starts again from the top and finds in its journal the replies of its models, the results of its tools, its
+sub-processes and the answers of people. A journal record is identified by the step (model and messages, or tool and
+arguments), by the number of equal steps before it, and by the item of `parallel_map` or the tool call that the step
+belongs to. A plain sequence number would not do, since the order of concurrent calls varies. A step without a record is
+run.
 
-A call of an upstream server's tool may go on while its action is parked: the server asks a person during the call and
-expects the answer in the same call. Such a call runs in a task of its own (`OpenCall`), where the action finds it when
-it begins again. It ends with the program or the action; after a restart it is made anew.
+An upstream server may ask a person during a tool call and expect the answer in the same call. Such a call continues
+while its action is parked: it runs in a task of its own (`OpenCall`), where the action finds it when it starts again.
+It ends with the program or the action; after a restart the call is made again.
 
-The fields are set by those who run an action: `context`, `execution` and `tick`.
+The fields are set by the modules that run an action: `context`, `execution` and `tick`.
 """
 
 import asyncio
@@ -46,21 +46,21 @@ from goalport.tools import ContextValues, Interruption, ToolResult
 from goalport.tools.upstream.active_calls import Asked, CallRecord, Progress, call_hooks
 
 PLACE: Final[ContextVar[str]] = ContextVar("goalport_place", default="")
-"""What the calling code belongs to: an item of `parallel_map` or a call of a tool; empty: the action itself."""
+"""The item of `parallel_map` or the tool call that the current code belongs to; empty: the action itself."""
 _HALF: Final = 300
-"""The number of characters at the beginning and at the end of a failure that are shown."""
+"""The number of characters shown from the beginning, and again from the end, of a long failure message."""
 MOST_WORDS: Final = 2 * _HALF
-"""The number of characters of a failure that are shown in all."""
+"""The most characters of a failure message that are shown."""
 _NO_NAMES: Final = frozenset[str]()
 
 
 @persistent("goalport.process.journal:Step")
 class Step(NamedTuple):
-    """A step of an action that is over, as the history keeps it if journals are kept."""
+    """A step of a finished action, as the history stores it if the platform keeps journals."""
 
     kind: str
-    """`reply` of a model, `result` of a tool, `message` it sent, `question`, `approval`, or `child`: a process it
-    started."""
+    """`reply` of a model, `result` of a tool, `message` to the user, `question`, `approval`, or `child`: a sub-process
+    that the action started."""
     name: str
     value: object
     """The reply, the result or the message; the id of the question or of the process."""
@@ -75,27 +75,27 @@ class ActionInvocation:
     started_at: datetime
     seconds: float
     status: str
-    """succeeded, declined, failed, replanned or terminated."""
+    """`succeeded`, `declined`, `failed`, `replanned` or `terminated`."""
     error: str | None = None
     usage: TokenUsage = NOTHING
-    """The cost of its models, including the processes that it started."""
+    """The cost of its models, including those of the sub-processes that it started."""
     attempts: int = 1
-    """How often it was tried since it last began; all but the last attempt failed."""
+    """The number of attempts since it last began; all but the last failed."""
     steps: Annotated[tuple[Step, ...], OPEN] = ()
-    """What its models replied and its tools returned, and whom it asked or started; only if journals are kept."""
+    """The replies, tool results, questions and sub-processes of this run; empty unless the platform keeps journals."""
     missing_tools: tuple[str, ...] = ()
-    """What was missing of its tool groups at some time while it ran, and why: a sentence or two for each group."""
+    """For each tool group that was incomplete while it ran: what was missing and why, in a sentence or two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The last failure in a process, whether or not another way was found."""
+    """The last failure in a process, whether or not the process found another way."""
 
     reason: str
     action: str = ""
     """The name of the action that failed; empty when the process itself could not go on."""
     error: BaseException | None = field(default=None, compare=False, repr=False, metadata={"stored": False})
-    """The exception with its traceback, if there is one and it may be shown. It ends with the program."""
+    """The exception with its traceback, if there is one and callers may see it. It is not stored."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
@@ -115,7 +115,7 @@ class ActionProgressState:
 
 
 class Parked(Interruption):
-    """An action cannot go on until a person has answered a question, its own or one of a process that it started.
+    """An action cannot go on until a person has answered its question, or a question of a process that it started.
 
     It is no failure and no `Exception`. Catching it has no effect: the action is parked nevertheless.
     """
@@ -142,33 +142,34 @@ class ActionProgress(Generic[P]):
         self.left_out: dict[str, str] = {}
         """Actions that failed for good, each with the reason."""
         self.declined: dict[str, str] = {}
-        """For each action, the last reason that a model gave for not making what was asked for."""
+        """For each action, the reason that a model last gave for not producing the requested output."""
         self.waits: dict[str, str] = {}
-        """For each action, what it waits for besides people, in words: a provider that will be asked again."""
+        """For each action, what it waits for other than a person, in words: a provider that will be asked again."""
         self.skipped: frozenset[str] = _NO_NAMES
         """Actions that asked for another plan; the next plan leaves them out."""
         self.replanned = set[str]()
         """Actions that asked for another plan since an action has last run."""
         self.failed_conditions: dict[str, str] = {}
-        """Conditions that raised an exception when they were asked last, each with its words."""
+        """Conditions that raised an exception at their last evaluation, each with the error's text."""
         self.parked: dict[str, P] = {}
-        """Actions that wait for a sub-process, which waits for a person."""
+        """For each action that waits for a sub-process, that sub-process, which in turn waits for a person."""
         self.journals: dict[str, Journal[P]] = {}
         """The journals of actions that have begun and are not over."""
         self.triggers: dict[str, Entry] = {}
-        """What has triggered each action that was parked since: no other action reacts to it, and this one goes on."""
+        """The object that triggered each parked action, for when it continues; no other action reacts to that
+        object."""
         self.interrupted: frozenset[str] = _NO_NAMES
-        """Actions in whose middle the program ended, and which may not be repeated: somebody has to decide."""
+        """Non-repeatable actions that were running when the program ended: a person has to decide about them."""
         self.begun = 0
-        """The number of actions that have begun."""
+        """The number of actions that have begun so far."""
         self.numbers: dict[str, int] = {}
         """The number of each action that has begun and is not over, from 0 in order of beginning."""
         self.impasses: list[object] = []
-        """The states since an action has last run in which no action could run."""
+        """The states in which no action could run, since an action last ran."""
         self.impasse_after = -1
-        """How many actions had run then."""
+        """The number of actions that had run when `impasses` was last cleared."""
         self.paused_after = -1
-        """How many actions had run when it paused last."""
+        """The number of actions that had run at the last pause."""
 
     @property
     def state(self) -> ActionProgressState:
@@ -178,9 +179,9 @@ class ActionProgress(Generic[P]):
         return ActionProgressState(frozenset(self.has_run), *words, self.skipped, *numbers, self.interrupted)
 
     def restore(self, state: ActionProgressState, begun: Iterable[tuple[str, int]]) -> None:
-        """Have the progress that a process had, and a journal without records for each action that has begun.
+        """Take over a stored progress, with an empty journal for each action that has begun.
 
-        `begun`: the actions, with their numbers, that have begun since or may not be repeated.
+        `begun`: the actions, with their numbers, that have begun since that state was stored or may not be repeated.
         """
         self.has_run = set(state.has_run)
         self.skipped, self.interrupted = frozenset(state.skipped), frozenset(state.interrupted)
@@ -199,9 +200,9 @@ class ActionProgress(Generic[P]):
         return self.journals[action]
 
     def end(self, action: str, reason: str) -> "Journal[P]":
-        """Note that an action is over, end what it has under way, and return its journal; its next run gets a new one.
+        """Note that an action is over, cancel its open calls, and return its journal. Its next run gets a new journal.
 
-        `reason` is that for which the processes end that it has started.
+        The sub-processes that the action started are killed with `reason`.
         """
         self.numbers.pop(action, None)
         self.triggers.pop(action, None)
@@ -220,36 +221,36 @@ class ActionProgress(Generic[P]):
 
 
 class Journal(Generic[P]):
-    """The records of one action, from when it begins until it is over, by the names that `Names` gives."""
+    """The records of one action from its beginning to its end, keyed by the names that `Names` generates."""
 
     def __init__(self, key: str) -> None:
         self.key = key
-        """`process:seq`, the prefix of each name: the same whenever the action begins again."""
+        """`process:number`, the prefix of each name: the same whenever the action starts again."""
         self.running = False
-        """Whether the action runs, or did when the program ended."""
+        """Whether the action is running, or was running when the program ended."""
         self.attempts = 1
-        """How often it was tried since it last began in this program."""
+        """The number of attempts since it last began in this program."""
         self.replies: dict[str, ModelReply] = {}
         """The replies of models by name."""
         self.results: dict[str, ToolResult] = {}
-        """The results of tools by name, errors included: a model that read one has continued accordingly."""
+        """The results of tools by name. Errors are included, because models have continued with them."""
         self.questions: dict[str, Question] = {}
         """The questions of the action by name; the answers are stored in them."""
         self.approvals: list[str] = []
-        """The names of the questions whether a tool may be called."""
+        """The names of the questions that ask for approval of a tool call."""
         self.messages: dict[str, AssistantMessage] = {}
-        """The messages that the action has sent, by name: who has read one is not sent it again."""
+        """The messages that the action has sent, by name: none of them is sent twice."""
         self.missing: dict[str, str] = {}
-        """What was missing of tool groups at some time while the action ran, in sentences by their roles."""
+        """For each role whose tool group was incomplete while the action ran, a sentence that says what was missing."""
         self.calls: dict[str, OpenCall] = {}
-        """Calls of tools that go on while the action is parked. Only these records cannot outlive the program."""
+        """Tool calls that continue while the action is parked; the only records that do not survive a restart."""
         self.finished: dict[str, object] = {}
-        """What parts of the action gave that are over, while another waits for a person; in this program only."""
+        """The results of finished parts while another part waits for a person; lost when the program ends."""
         self.children: dict[str, P] = {}
         self.parked = False
-        """Whether the running action has to wait: for the answer to a question, or for a process that it started."""
+        """Whether the running action has to wait for an answer or for a sub-process."""
         self.waits_for: list[P] = []
-        """The processes that it has to wait for."""
+        """The sub-processes that it has to wait for."""
 
     def begin(self) -> None:
         """Note that an attempt begins."""
@@ -258,7 +259,7 @@ class Journal(Generic[P]):
 
     @property
     def steps(self) -> Iterator[tuple[str, str, object]]:
-        """What the action has done, as the kind, the name and the value of each step; calls under way are left out."""
+        """The steps of the action as tuples of kind, name and value; calls that are still running are omitted."""
         if self.running:
             yield "begun", self.key, int(self.key.rpartition(":")[2])
         yield from (("reply", *each) for each in self.replies.items())
@@ -271,9 +272,8 @@ class Journal(Generic[P]):
     def forget_work(self) -> list[Question]:
         """Forget the replies and results of a failed attempt, so that the next one does not fail for the same reason.
 
-        Its models are asked again, its tools are called again, and people are asked again for the approval of calls:
-        those questions are returned. Answers to its own questions, the messages that it sent and the processes that it
-        started are kept.
+        The next attempt asks models, calls tools and asks for approval again. The earlier approval questions are
+        returned. Answers to the action's own questions, sent messages and sub-processes are kept.
         """
         self.attempts += 1
         approvals = [self.questions.pop(name) for name in self.approvals]
@@ -283,21 +283,21 @@ class Journal(Generic[P]):
         return approvals
 
     def end_calls(self, *names: str) -> None:
-        """End the calls of these names that are under way, or all; callable from any thread."""
+        """Cancel the running calls with these names, or all without names; callable from any thread."""
         for name in names or tuple(self.calls):
             if (call := self.calls.pop(name, None)) is not None:
                 call.cancel()
 
 
 class Names:
-    """Gives names to what one run of an action does; the same steps get the same names in the next run."""
+    """Generates names for the steps of one run of an action; equal steps get equal names in the next run."""
 
     def __init__(self, journal_key: str) -> None:
         self._journal_key = journal_key
         self._counted: dict[str, int] = {}
 
     def next(self, kind: str, what: str = "", *, peek: bool = False) -> str:
-        """The name of the next such step; `peek`: which is not taken yet."""
+        """The name of the next step of this kind. With `peek` the name is not used up."""
         name = f"{PLACE.get() or self._journal_key}/{kind}:{what}"
         number = self._counted.get(name, 0) + 1
         if not peek:
@@ -306,10 +306,10 @@ class Names:
 
 
 class OpenCall:
-    """A call that runs in a task of its own, from when this object is made.
+    """A tool call in a task of its own, which starts when this object is created.
 
     Parameters: `ask` puts a question to people, `withdraw` takes it back when the call no longer needs the answer,
-    `progress` is told of progress, and `record` keeps what the call has begun.
+    `progress` receives progress reports, and `record` stores what the call has begun on the server.
     """
 
     def __init__(
@@ -338,7 +338,7 @@ class OpenCall:
         self._task.add_done_callback(ended)
 
     async def result(self) -> ToolResult | None:
-        """Wait for the result of the call; None when the call needs the answer of a person first."""
+        """Wait for the result of the call. Returns None if the call needs a person's answer first."""
         while not self._task.done():
             for question, answered in self._asked.values():
                 if question.status != "open" and not answered.done():
@@ -350,7 +350,7 @@ class OpenCall:
         return self._task.result()
 
     def cancel(self) -> None:
-        """End the call; callable from any thread."""
+        """Cancel the call; callable from any thread."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._task.cancel)
 
@@ -367,12 +367,12 @@ class OpenCall:
 
 
 def at_place(name: str) -> ContextValues:
-    """A block in which all steps belong to the item or tool of this name; empty: to the action itself."""
+    """A block in which all steps belong to the item or tool call of this name; empty: to the action itself."""
     return ContextValues((PLACE, name))
 
 
 def fingerprint(*parts: bytes | str) -> str:
-    """A hash that identifies what these parts say."""
+    """A hash of these parts, for comparing their content."""
     digest = blake2b(digest_size=12)
     for part in parts:
         data = part.encode(errors="surrogatepass") if isinstance(part, str) else part
@@ -382,12 +382,12 @@ def fingerprint(*parts: bytes | str) -> str:
 
 
 def fingerprint_of_tool_call(tool: str, arguments: Mapping[str, object]) -> str:
-    """What identifies a call of a tool."""
+    """A text that is equal for calls of the same tool with equal arguments."""
     return f"{tool}-{fingerprint(json.dumps(dict(arguments), sort_keys=True, ensure_ascii=False, default=repr))}"
 
 
 def fingerprint_of_model_call(model: str, call: ModelCall) -> str:
-    """What identifies a request of a model: messages without notices, tools offered, and the output's schema."""
+    """A text that is equal for equal requests: the messages without notices, the tool names and the output schema."""
     parts: list[bytes | str] = [b"" if call.output is None else to_json(call.output.schema, fallback=repr)]
     parts.append(to_json([each.name for each in call.tools]))
     for message in call.messages:
@@ -405,7 +405,7 @@ def fingerprint_of_model_call(model: str, call: ModelCall) -> str:
 
 
 def in_words(error: BaseException) -> str:
-    """A failure in one line, without traceback and secrets; of a long one, the beginning and the end."""
+    """A failure in one line, without traceback and secrets; the middle of a long message is cut out."""
     if isinstance(error, BaseExceptionGroup):
         return excerpt("; ".join(map(in_words, leaves(cast("BaseException", error)))), MOST_WORDS)
     text = hide(" ".join((error.reason if isinstance(error, ProcessEnded) else message_of(error)).split()))

@@ -1,9 +1,9 @@
-"""Tools that work for the action that calls them: an agent as a tool, and tools that may wait for a person.
+"""Tools that belong to the action that calls them: an agent as a tool, and tools that may wait for a person.
 
 The agent runs in a process of its own, as with `ActionContext.as_sub_process`; while it asks a person, the action
-waits. A tool that waits asks a question which depends on the call, or on what the blackboard lacks. The question and
-its answer are recorded in the action's journal, so that nothing is asked twice. If a person only has to approve a call,
-use `goalport.tools.with_confirmation`. Below: `context`. Above: only the authors of agents use it. (User guide,
+waits. A waiting tool asks a question that depends on the call, or on what is missing on the blackboard. The question
+and its answer are recorded in the action's journal, so that nothing is asked twice. If a person only has to approve a
+call, use `goalport.tools.with_confirmation`. Below: `context`. Above: only the authors of agents use it. (User guide,
 "Awaiting tools".)
 """
 
@@ -30,7 +30,7 @@ from goalport.tools.functions import listed_arguments
 Decider: TypeAlias = Callable[
     [Mapping[str, object], ActionContext], WaitFor[Any] | Awaitable[WaitFor[Any] | None] | None
 ]
-"""Returns the question for a person before a call, given its arguments and the calling action's context; None: none."""
+"""Receives a call's arguments and the action's context. Returns the question to ask first; None: no question."""
 
 
 def agent_tool(
@@ -38,10 +38,10 @@ def agent_tool(
 ) -> Tool:
     """A tool that runs an agent and returns its result of type `kind`, as JSON and as artifact.
 
-    `agent` is an instance, an `Agent`, or the name of an agent that is deployed on the same platform. The tool takes
-    the fields of an object of the type `takes`. An instance shows its inputs and, if its goals have one type, that of
-    its result; for a name, `kind`, `takes` and `description` are required. Raises `DeclarationError` when
-    one of them is missing or ambiguous.
+    `agent` is an instance, an `Agent`, or the name of an agent that is deployed on the same platform. The tool's
+    arguments are the fields of the type `takes`. Unless `agent` is a name, its inputs and its result type are derived
+    from its goals if they are unambiguous; for a name, `kind`, `takes` and `description` are required. Raises
+    `DeclarationError` when one of them is missing or ambiguous.
 
     The agent works on a copy of the blackboard of the action that calls the tool. Outside of actions, and when the
     agent reaches no result, the tool returns an error for the model.
@@ -82,7 +82,7 @@ def agent_tool(
 def _inputs(
     where: str, starts: Sequence[object]
 ) -> tuple[Mapping[str, object], Callable[[Mapping[str, object]], Sequence[object]]]:
-    """The parameters of the tool, and what reads them: the fields of one object, or objects by name."""
+    """The tool's JSON Schema, and a function that reads the input objects from a call's arguments."""
     if len(starts) == 1:
         adapter: TypeAdapter[object] = TypeAdapter(cast("Any", starts[0]))
         schema = output_schema(adapter, starts[0], None)
@@ -142,7 +142,7 @@ def with_awaiting(tool: Tool, decider: Decider) -> Tool:
 def require_type(tool: Tool, kind: object, message: str = "") -> Tool:
     """A copy of a tool that needs an object of a type on the blackboard; if there is none, a person is asked for it.
 
-    The object is put on the blackboard, which the tool can take as a parameter, as it can the process. `message` is
+    The object is put on the blackboard. The tool can take the blackboard or the process as a parameter. `message` is
     the question. Raises `TypeError` for a type that no form can be made of.
     """
     words = message or f"The tool {tool.name!r} needs {Available(kind)}."

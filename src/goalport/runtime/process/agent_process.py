@@ -1,9 +1,9 @@
 """One run of an agent: what it knows, what it has done, its status and its outcome.
 
 A process is data, and it emits an event for each change. It does not plan and runs no action itself: `tick` does that.
-Listeners do not influence it. Its fields are set by those who run, store and restore it. What ends it, and what lets it
-go on, checks first whether that is allowed, so that no process is left in a state in which nothing runs it and nothing
-ever will. Above: everything that runs agents.
+Listeners do not influence it. Its fields are set by the modules that run, store and restore it. Methods that end or
+continue it first check whether that is allowed, so that no process is left unfinished with nothing to run it. Above:
+everything that runs agents.
 """
 
 import asyncio
@@ -57,30 +57,30 @@ from goalport.tools import ToolGroupResolver
 T = TypeVar("T")
 _NONE = frozenset[str]()
 _counting_lock = threading.Lock()
-"""Held while costs and requested changes are counted, which threads do too."""
+"""Guards the counting of costs and of requested changes, which worker threads do too."""
 _working: set["asyncio.Task[None]"] = set()
-"""The tasks that work for processes; the event loop itself keeps no task alive."""
+"""Strong references to the tasks of processes; the event loop itself keeps only weak ones."""
 _TOLD = 15
-"""How many of the things that a process was told before the last one are known by their tokens."""
+"""The number of earlier inputs whose tokens a process remembers in addition to the last one."""
 
 
 class ProcessPlatform(Protocol):
     """What a process needs of the platform that runs it."""
 
     retry: RetryPolicy
-    """How often an action that fails is tried again, unless the action says otherwise."""
+    """The retry policy for actions that declare none."""
     tells_errors: bool
-    """Whether the message of an unexpected exception is shown to callers, and not only written to the log."""
+    """Whether callers see the message of an unexpected exception; otherwise only the log has it."""
     keep_journals: bool
-    """Whether the history keeps what models replied and tools returned."""
+    """Whether the history stores the replies of models and the results of tools."""
     max_object_bytes: int
-    """About how much memory the result of an action may take."""
+    """The most memory that the result of an action may take, in bytes (estimated)."""
     rare_log: RareLog
-    """Logs which actions block the event loop, each once in a minute."""
+    """Logs which actions block the event loop, each at most once a minute."""
     on_spending: Callable[[Spending], None]
-    """Called in any thread with each request of a model that a process has paid for; it must not raise."""
+    """Called with the cost of each request to a model, from any thread; it must not raise."""
     prepare: "Callable[[Sequence[type], object], Awaitable[None]] | None"
-    """Enters the services of these types, and makes what an agent waits for; None: there is nothing of the kind."""
+    """Enters the services of these types, and completes an agent whose constructor needs them; None: nothing to do."""
 
     @property
     def limiter(self) -> CapacityLimiter:
@@ -90,7 +90,7 @@ class ProcessPlatform(Protocol):
     def service(self, kind: type, /) -> object | None: ...
 
     def engine(self, operation: Operation, groups: ToolGroupResolver, /) -> Engine:
-        """What carries out an action's requests of models."""
+        """The engine that runs an action's requests to models."""
         ...
 
     def start_child(
@@ -119,7 +119,7 @@ class ProcessPlatform(Protocol):
     async def send_message(
         self, process: "AgentProcess", message_id: str, message: AssistantMessage, /
     ) -> AssistantMessage:
-        """Keep a message of an action before its event is told, in place of one of the same id; return it as kept."""
+        """Store a message before its event is emitted, in place of one of the same id; return it as stored."""
         ...
 
 
@@ -135,7 +135,7 @@ class AgentProcess:
     groups: ToolGroupResolver
     _: KW_ONLY
     goals: tuple[str, ...] = ()
-    """The names of those that it may pursue."""
+    """The names of the goals that it may pursue."""
     parent: "AgentProcess | None" = None
     """The process whose action started this one."""
     started_by: str = ""
@@ -143,7 +143,7 @@ class AgentProcess:
     children: "list[AgentProcess]" = field(default_factory=list["AgentProcess"], init=False)
     """The processes that its actions started."""
     agent: Agent = field(init=False)
-    """Its agent, with the actions of components."""
+    """Its agent, including the actions of components."""
     blackboard: Blackboard = field(init=False)
     listeners: Listeners = field(init=False)
     emit: Callable[[Event], None] = field(init=False)
@@ -158,27 +158,27 @@ class AgentProcess:
     """The outcome that `kill` or `terminate` asked for; the process ends with it as soon as it can."""
     created_at: datetime = field(init=False)
     finished_at: datetime | None = field(default=None, init=False)
-    """When it got its outcome; None while it has none."""
+    """The time of its outcome; None while it has none."""
     seconds_before: float = field(default=0.0, init=False)
-    """For how long it had run before the run that is under way, in this program and in others."""
+    """Seconds that it ran before the current run, in this program and in others."""
     runs_since: float | None = field(default=None, init=False)
     progress: "ActionProgress[AgentProcess]" = field(init=False)
     questions: Questions = field(default_factory=Questions, init=False)
     failure: Failure | None = field(default=None, init=False)
-    """The last one, whether or not another way was found afterwards."""
+    """The last failure, whether or not another way was found afterwards."""
     usage: TokenUsage = field(default=NOTHING, init=False)
     ledger: Ledger = field(default_factory=Ledger, init=False)
-    """The cost of models in this process and in those that it started, by entry and in sums; `usage` is the sum."""
+    """The model costs of this process and its sub-processes, by entry and in sums; `usage` is the total."""
     turn_start: TurnStart = field(default=FIRST_TURN, init=False)
-    """Where it stood when its turn began, for a process that goes on from turn to turn."""
+    """Its progress and costs at the beginning of its current turn, if it has turns."""
     prompts: SentPrompts | None = field(default=None, init=False)
-    """What its models were sent so far; None: nothing."""
+    """The prompts that its models were sent so far; None: none."""
     trace: Trace = field(init=False)
-    """Where it was started in a trace, which its spans are parts of also when another program lets it go on."""
+    """The trace context in which it was started. Its spans belong to that trace, also those of other programs."""
     traced: bool = field(default=False, init=False)
-    """Whether spans are recorded of its work."""
+    """Whether spans are recorded for it."""
     driven: bool = field(default=False, init=False)
-    """Whether a task runs it. A process that only waits for its sub-processes counts as running without one."""
+    """Whether a task runs it now. A process that waits only for its sub-processes counts as running without a task."""
     stepped: bool = field(default=False, init=False)
     """Whether only `tick` continues it; an answer alone does not."""
     acting: int = field(default=0, init=False)
@@ -186,32 +186,32 @@ class AgentProcess:
     cancel_scope: CancelScope | None = field(default=None, init=False)
     """Cancels the running actions; None while nothing runs."""
     remote: bool = field(default=False, init=False)
-    """Whether another program runs it, or is going to: here it shows what the store knows of it."""
+    """Whether another program runs it, or will: then this object only shows what the store has of it."""
     closing: bool = field(default=False, init=False)
-    """Whether this program ends and follows it no longer."""
+    """Whether this program is shutting down and no longer follows it."""
     durable: bool = field(default=False, init=False)
-    """Whether each of its steps is stored, so that it goes on when the program has ended in its middle."""
+    """Whether each of its steps is stored, so that it can go on after a crash of the program."""
     behind: bool = field(default=False, init=False)
-    """Whether an action has ended that is stored before the next one begins, or with the end of the process."""
+    """Whether the last action's end is not stored yet; it is stored with the next action or the process's end."""
     storing: bool = field(default=False, init=False)
-    """Whether its outcome is not told yet, because it is not stored yet."""
+    """Whether its outcome is withheld until it is stored; see `withheld`."""
     storing_ends: bool = field(default=False, init=False)
-    """Whether that is so also if it has ended, and can be run again from its beginning otherwise."""
+    """Whether a final outcome is withheld too, because an unstored process would be run again from its beginning."""
     summarized: bool = field(default=False, init=False)
     """Whether only its outcome and its history are kept, because it ended long ago."""
     version: int | None = field(default=None, init=False)
-    """Of a root: how often its family was saved, as far as this program knows; None: it does not know."""
+    """For a root: how often its family was saved, as far as this program knows; None: unknown."""
     log: EventLog | None = field(default=None, init=False)
-    """Of a root: the events of its family that are to be stored; None: they are not."""
+    """For a root: the events of its family that are to be stored; None: they are not stored."""
     not_stored: str = field(default="", init=False)
-    """Why it could not be stored last, as it was told; empty: it was."""
+    """The reason why its last save failed, as reported; empty: it did not fail."""
     _subscribers: Listeners | None = field(default=None, init=False)
     _tasks: int = field(default=0, init=False)
-    """The number of tasks that run it, or have run it and whose callbacks have not been called yet."""
+    """The number of its tasks that run, or whose callbacks have not been called yet."""
     _due: int = field(default=0, init=False)
-    """The number of changes that were requested, perhaps by other threads, and are not made yet."""
+    """The number of requested changes, perhaps from other threads, that are not made yet."""
     _waiters: list[asyncio.Future[None]] = field(default_factory=list[asyncio.Future[None]], init=False)
-    """One for each who waits for a change."""
+    """One future for each coroutine that waits for a change."""
 
     def __post_init__(self) -> None:
         if self.parent is not None:
@@ -232,7 +232,7 @@ class AgentProcess:
 
     __goalport_current__ = current
 
-    # How it stands.
+    # Its state.
 
     @property
     def ancestry(self) -> "Sequence[AgentProcess]":
@@ -244,7 +244,7 @@ class AgentProcess:
 
     @property
     def root(self) -> "AgentProcess":
-        """The process that a caller started: this one, or the one above all those that started it."""
+        """The process that a caller started: this one, or its topmost ancestor."""
         root = self
         while root.parent is not None:
             root = root.parent
@@ -252,7 +252,7 @@ class AgentProcess:
 
     @property
     def subtree(self) -> "Sequence[AgentProcess]":
-        """This process and all below it, each before those that it started."""
+        """This process and its sub-processes at all levels, each parent before its children."""
         found = [self]
         for each in found:
             found += each.children
@@ -260,7 +260,7 @@ class AgentProcess:
 
     @property
     def family(self) -> "Sequence[AgentProcess]":
-        """The root and all processes below it, each before those that it started."""
+        """The root and its sub-processes at all levels, each parent before its children."""
         return self.root.subtree
 
     @property
@@ -270,7 +270,7 @@ class AgentProcess:
 
     @property
     def idle(self) -> bool:
-        """Whether it may be run now: nothing runs it, and nothing forbids it."""
+        """Whether it may be run now: nothing runs it, it is not over, and no end was requested."""
         return not (self.driven or self.over or self.end_requested)
 
     @property
@@ -291,13 +291,13 @@ class AgentProcess:
 
     @property
     def changing(self) -> bool:
-        """Whether a change of it, or of a process that it started, was requested and is not made yet."""
+        """Whether a requested change of it, or of a process that it started, is not made yet."""
         own = not self.over and (self._due > 0 or self.end_requested is not None)
         return own or any(each.changing for each in self.children)
 
     @property
     def withheld(self) -> bool:
-        """Whether its outcome is not told yet, because it is not stored yet."""
+        """Whether its outcome is not shown to anybody yet, because it is not stored yet."""
         return self.storing and (self.storing_ends or not self.over)
 
     @property
@@ -331,22 +331,22 @@ class AgentProcess:
 
     @property
     def seconds_run(self) -> float:
-        """For how many seconds it has run, in this program and in others, without the time in which it waited."""
+        """Seconds that it has run, in this program and in others, without the time in which it waited."""
         return self.seconds_before + (0.0 if self.runs_since is None else time.monotonic() - self.runs_since)
 
     @property
     def turn_actions(self) -> int:
-        """How many actions have run in its turn; without turns, in all."""
+        """The number of actions that have run in its current turn; without turns, in all."""
         return len(self.progress.history) - self.turn_start.actions
 
     @property
     def turn_usage(self) -> TokenUsage:
-        """What models have cost in its turn, including the processes that it started; without turns, in all."""
+        """The model costs of its current turn, including those of sub-processes; without turns, in all."""
         return self.usage if self.turn_start is FIRST_TURN else self.usage - self.turn_start.usage
 
     @property
     def turn_history(self) -> Sequence[ActionInvocation]:
-        """The actions that ran in its turn, in order; without turns, all."""
+        """The actions that ran in its current turn, in order; without turns, all."""
         return self.progress.history[self.turn_start.actions :]
 
     # Its result.
@@ -383,7 +383,7 @@ class AgentProcess:
             raise HandedOver(self.id)
 
     async def pause(self, seconds: float) -> None:
-        """Wait, but not longer than until its end is requested."""
+        """Wait for so many seconds, or until its end is requested."""
         with move_on_after(seconds):
             while self.end_requested is None:
                 await self._change()

@@ -1,10 +1,10 @@
-"""What the code of an action works with: its context, and what happens to the calls of tools and models that it makes.
+"""What the code of an action works with: its context, and the handling of its calls of tools and models.
 
 A context belongs to one attempt of one action: it gives the action its process, the blackboard, its tools, and a way to
-report progress. After the attempt was abandoned, it refuses to change the process. Calls of tools, whoever makes them
-(a model, the action's own code, another tool), are recorded in the action's journal. Before a call that needs approval
-a person is asked; calls of upstream servers go on while their action is parked. Before each turn of a model the process
-may pause, or end the action. Above: `execution`, which makes a context for each attempt.
+report progress. After the attempt was abandoned, it refuses to change the process. Tool calls of the action (by a
+model, by its own code, by another tool) are recorded in its journal. Before a call that needs approval a person is
+asked; calls of upstream servers continue while their action is parked. Before each turn of a model the process may
+pause, or end the action. Above: `execution`, which creates a context for each attempt.
 """
 
 import inspect
@@ -90,9 +90,9 @@ T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741 - an item
 R = TypeVar("R")
 Sendable: TypeAlias = AssistantMessage | str | AsyncIterator[str] | AsyncIterator[TextDelta | ThinkingDelta]
-"""A message, its text, or its pieces as they come."""
+"""A message, its text, or an iterator over the pieces of its text."""
 _DEEPEST: Final = 20
-"""How deep processes may start one another; a deeper nesting is taken for an endless recursion."""
+"""The deepest nesting of sub-processes; deeper nesting is taken for an endless recursion."""
 _BLOCKING_SECONDS: Final = 0.5
 """The number of seconds for which a function may block the event loop before a warning is logged."""
 _SHOWN: Final = 2_000
@@ -100,7 +100,7 @@ _SHOWN: Final = 2_000
 _LONGEST_REASON: Final = 300
 """The most characters of a model's reason for declining that people are shown."""
 CONTEXT: "ContextVar[ActionContext | None]" = ContextVar("goalport_context", default=None)
-"""The context of the action that the calling code runs in; None: it runs in none."""
+"""The context of the action in which the calling code runs; None: outside of actions."""
 
 
 class OperationContext:
@@ -113,11 +113,11 @@ class OperationContext:
         self.tools = tuple(tools)
         """The tools of the groups that the action requires."""
         self.journal = process.progress.journals.get(action) or Journal(f"{process.id}:{action}")
-        """What the action has done since it first began; for a condition or a cost, only what this context has seen."""
+        """The action's journal. For a condition or a cost it is a new one, which only this context uses."""
         self.names = Names(self.journal.key)
         self._ai: Ai | None = None
         self.abandoned = False
-        """Whether nothing that the attempt has begun may still change the process."""
+        """Whether the attempt is over, so that code that it started may no longer change the process."""
         self._copy_of: OperationContext | None = None
         self._board: Blackboard | None = None
         self._place = ""
@@ -128,9 +128,9 @@ class OperationContext:
         return self.process.blackboard if self._board is None else self._board
 
     def on_copy(self, *objects: object, place: str = "") -> Self:
-        """The same context on a copy of its blackboard, with these objects added; what is added there stays there.
+        """The same context on a copy of its blackboard, to which these objects are added; the original does not change.
 
-        `place` names a part of the action, and precedes the progress that is reported by the copy.
+        `place` names a part of the action; progress messages of the copy begin with it.
         """
         board = self.blackboard.spawn()
         for value in objects:
@@ -180,7 +180,7 @@ class OperationContext:
         return self.blackboard[name]
 
     def bind_protected(self, name: str, value: object) -> None:
-        """Put an object on the blackboard under a name whose object `clear_blackboard` keeps."""
+        """Bind an object on the blackboard to a name; `clear_blackboard` does not remove it."""
         self._refuse_when_abandoned()
         self.blackboard.bind_protected(name, value)
 
@@ -200,12 +200,12 @@ class OperationContext:
         return found
 
     def progress(self, message: str) -> None:
-        """Report the progress of the work, in words, to all who follow the process."""
+        """Report progress, in words, to everybody who follows the process."""
         self._refuse_when_abandoned()
         self.process.emit(ProgressUpdated(f"{self._place}{message}", process_id=self.process.id))
 
     def spend(self, *, cost: float = 0.0, input_tokens: int = 0, output_tokens: int = 0) -> None:
-        """Add the cost of a model (in US dollars) and its tokens to the process, and so to its budget."""
+        """Add model costs (in US dollars) and tokens to the process; they count for its budget."""
         self._refuse_when_abandoned()
         spent = TokenUsage(cost=cost, input_tokens=input_tokens, output_tokens=output_tokens)
         self.process.spend(spent, action=self.action)
@@ -246,8 +246,8 @@ class OperationContext:
     async def asked(self, name: str, wait: WaitFor[Any], /, *, approval: bool = False) -> Any:
         """Return the answer to the question of that name; ask it if it was not asked yet.
 
-        `approval` says that the question is whether a tool may be called. Raises `Parked` while there is no answer,
-        `Declined` after a no, and `NonRetryable` outside of actions.
+        `approval` marks a question whether a tool may be called. Raises `Parked` while there is no answer, `Declined`
+        after a no, and `NonRetryable` outside of actions.
         """
         self._refuse_when_abandoned()
         self._refuse_to_wait_in_vain()
@@ -285,7 +285,7 @@ class ActionContext(OperationContext):
 
     @property
     def key(self) -> str:
-        """An idempotency key for effects outside: the same for each attempt of this action in this process."""
+        """An idempotency key for outside effects: the same for each attempt of this action in this process."""
         progress = self.process.progress
         return f"{self.process.id}:{progress.numbers.get(self.action, progress.begun)}"
 
@@ -300,7 +300,7 @@ class ActionContext(OperationContext):
     __goalport_current__ = current
 
     def active(self) -> ContextValues:
-        """The block in which this is the current context."""
+        """A block in which this is the current context."""
         return ContextValues(
             (CONTEXT, self),
             (TOOL_CONTEXT, ToolContext(self.process, lambda: self.ai.engine, tool_context().callers)),
@@ -324,12 +324,12 @@ class ActionContext(OperationContext):
     ) -> Any:
         """Ask a person in the middle of the action, and return the answer.
 
-        `kind` is the type of the answer, `bool` for a yes or no, or the JSON Schema of an object, which comes as a
-        dict. A `WaitFor` such as `WaitFor.choice(…)` may take the place of the message and of `kind`. The action is
-        parked: its code stops here, and starts from the beginning once there is an answer. What its models replied, its
-        tools returned and people answered is then taken from the journal; other code before this line runs again. `key`
-        identifies the question if its text changes each time. Without an answer within `expires_in` seconds the answer
-        is a no. Raises `Declined` after a no, and `NonRetryable` outside of actions.
+        `kind` is the type of the answer: `bool` for a yes or no, or the JSON Schema of an object, which is returned as
+        a dict. A `WaitFor` such as `WaitFor.choice(…)` may replace the message and `kind`. The action is parked: its
+        code stops here, and starts from the beginning once there is an answer. Then replies of models, results of tools
+        and answers of people come from the journal; other code before this line runs again. `key` identifies the
+        question if its text changes each time. Without an answer within `expires_in` seconds the answer is a no. Raises
+        `Declined` after a no, and `NonRetryable` outside of actions.
         """
         wait: WaitFor[Any]
         if isinstance(message, WaitFor):
@@ -343,12 +343,12 @@ class ActionContext(OperationContext):
 
     @to_be_awaited
     async def send_message(self, message: Sendable, /) -> AssistantMessage:
-        """Send a message to the person that the process talks to, and return it as it is kept.
+        """Send a message to the person that the process talks to, and return it as it is stored.
 
-        The pieces of an iterator, such as `context.ai.streaming().respond(…)`, are told while they come, as
-        `MessageDelta`; the whole message is, as `MessageSent`. If the iterator raises, so does this, and nothing is
-        kept of what came. An action that begins again does not send again what it had sent. Raises `StoreError` when
-        the message cannot be kept.
+        The pieces of an iterator, such as `context.ai.streaming().respond(…)`, are emitted as `MessageDelta` when they
+        arrive, and then the whole message as `MessageSent`. If the iterator raises, so does this method, and nothing is
+        stored. An action that begins again does not send its earlier messages again. Raises `StoreError` when the
+        message cannot be stored.
         """
         self._refuse_when_abandoned()
         name = self.names.next("message")
@@ -369,7 +369,7 @@ class ActionContext(OperationContext):
     async def _gathered(
         self, message_id: str, pieces: AsyncIterator[str] | AsyncIterator[TextDelta | ThinkingDelta]
     ) -> AssistantMessage:
-        """The message of these pieces; each is told when it comes, without secrets."""
+        """The message made of these pieces; each piece is emitted when it arrives, without secrets."""
         process, hider, thinking = self.process, SecretHider(), False
         texts, thoughts = list[str](), list[str]()
 
@@ -379,7 +379,7 @@ class ActionContext(OperationContext):
 
         try:
             async for piece in pieces:
-                if isinstance(piece, ThinkingDelta) is not thinking:  # what is held back of the other text comes first
+                if isinstance(piece, ThinkingDelta) is not thinking:  # first emit what was held back of the other text
                     tell(hider.end())
                     thinking = not thinking
                 text = piece if isinstance(piece, str) else piece.text
@@ -394,11 +394,11 @@ class ActionContext(OperationContext):
     async def as_sub_process(self, kind: type[T], agent: object, *inputs: object) -> T:
         """Run another agent on a copy of this blackboard, and return its result of type `kind`.
 
-        `agent` is a name, an instance or an `Agent`; `inputs` are added to the copy. Objects of types that the agent's
-        own actions make are not copied, nor are states, so that the agent makes them itself. Without `inputs`, objects
-        that its actions take are copied nevertheless. Only the result is returned to this blackboard's process.
-        When a person has to be asked, the action is parked: it begins again once there is an answer, and continues the
-        process that it had started. Raises a subclass of `ProcessEnded` when there is no result.
+        `agent` is a name, an instance or an `Agent`; `inputs` are added to the copy. States, and objects of types that
+        the agent's own actions produce, are not copied, so that the agent produces them itself. Without `inputs`,
+        objects that its actions take are copied nevertheless. Only the result is returned to the calling process. When
+        a person has to be asked, the action is parked: it begins again once there is an answer, and continues the same
+        sub-process. Raises a subclass of `ProcessEnded` when there is no result.
         """
         name = agent.name if isinstance(agent, Agent) else (agent if isinstance(agent, type) else type(agent)).__name__
         entry = self.names.next("child", f"{agent if isinstance(agent, str) else name}-{type_name(kind)}")
@@ -468,22 +468,22 @@ class ActionContext(OperationContext):
 
 @to_be_awaited
 async def run_subagent(agent: object, kind: type[T], *inputs: object) -> T:
-    """Run another agent for the running action, as `ActionContext.as_sub_process` does, without having a context."""
+    """Run another agent for the running action, as `ActionContext.as_sub_process` does; no context is needed."""
     return await ActionContext.current().as_sub_process(kind, agent, *inputs)
 
 
-for _each in (OperationContext, run_subagent):  # a tool that takes the one, or calls the other, works only in a process
+for _each in (OperationContext, run_subagent):  # tools that use one of them work only in a process
     setattr(_each, CURRENT, ActionContext.current)
 
 
 async def _close(message: object) -> None:
-    """End the request to a model whose answer nobody reads any further."""
+    """Close the iterator of a message, which ends a model's request whose reply nobody reads any further."""
     if isinstance(message, AsyncGenerator):
         await cast("AsyncGenerator[object]", message).aclose()
 
 
 def is_async(function: Callable[..., object]) -> TypeGuard[Callable[..., Coroutine[Any, Any, object]]]:
-    """Whether calling a function gives a coroutine; most say it themselves, and inspect looks for long."""
+    """Whether calling a function returns a coroutine. The flag is checked first, since `inspect` is slow."""
     code = getattr(function, "__code__", None)
     is_coroutine = code is not None and bool(code.co_flags & inspect.CO_COROUTINE)
     return is_coroutine or inspect.iscoroutinefunction(function)
@@ -491,7 +491,7 @@ def is_async(function: Callable[..., object]) -> TypeGuard[Callable[..., Corouti
 
 @coroutine
 def _timed(wrapped: Coroutine[Any, Any, T], report: Callable[[float], None]) -> Generator[Any, Any, T]:
-    """Await a coroutine; `report` is given the seconds of each turn in which it held the event loop too long."""
+    """Await a coroutine; `report` gets the seconds of each turn in which it blocked the event loop too long."""
     error: BaseException | None = None
     while True:
         start = perf_counter()
@@ -512,11 +512,11 @@ def _timed(wrapped: Coroutine[Any, Any, T], report: Callable[[float], None]) -> 
 def _refuse_to_go_on(context: OperationContext) -> None:
     """Raise `TerminateAction` if the process is to end or its budget is spent, and `NonRetryable` if nobody waits.
 
-    So an attempt that nobody waits for asks no model for nothing.
+    So an abandoned attempt asks no further model.
     """
     if context.cancelled:
         raise NonRetryable(f"Process {context.process.id} no longer waits for this: no model and no tool is called.")
-    for each in reversed(context.process.ancestry):  # one above that has spent its budget is ended, or its turn is
+    for each in reversed(context.process.ancestry):  # a parent whose budget is spent ends, or its turn does
         if each.end_requested is not None:
             raise TerminateAction(each.end_requested.reason)
         if overspent := each.options.overspent(each):
@@ -526,7 +526,7 @@ def _refuse_to_go_on(context: OperationContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ActionCalls:
-    """Where an attempt of an action calls tools: the `CallSite` of `goalport.tools`."""
+    """The `CallSite` of `goalport.tools` for an attempt of an action."""
 
     context: OperationContext
 
@@ -550,7 +550,7 @@ class ActionCalls:
         return self.context.names.next("tool", what, peek=True) in self.context.journal.results
 
     async def call(self, tool: Tool, arguments: Mapping[str, object], /) -> ToolResult:
-        """Return the result of a call, made now or recorded. Raises `Parked` when a person has to be asked first."""
+        """Return the result of a call, new or from the journal. Raises `Parked` when a person has to be asked first."""
         journal = self.context.journal
         name = self.context.names.next("tool", fingerprint_of_tool_call(tool.name, arguments))
         if name in journal.results:
@@ -577,7 +577,7 @@ class ActionCalls:
     async def call_once(self, tool: Tool, /) -> ToolResult:
         """Return the result of calling a tool without arguments; only an error is recorded.
 
-        Whoever calls it at the same time shares the call, which therefore goes on when one of them is cancelled.
+        Concurrent callers share one call, which goes on when one of them is cancelled.
         """
         journal = self.context.journal
         name = f"{journal.key}/once:{tool.name}"
@@ -591,7 +591,7 @@ class ActionCalls:
         return result
 
     async def _refusal(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> str:
-        """The message for the model when a person did not approve the call; empty when the call may be made."""
+        """The message for the model if a person refused the call; empty when the call may be made."""
         if tool.confirmation is None:
             written = json.dumps(dict(arguments), ensure_ascii=False, default=str)
             of = f" of the server {tool.server!r}" if tool.server else ""
@@ -607,7 +607,7 @@ class ActionCalls:
         return f"{refusal} Do without this call." if reason else ""
 
     async def _open_call(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
-        """Return the result of a call that stays open while a person is asked; begin it if there is none yet."""
+        """Return the result of a call that stays open while a person is asked; start the call if it is not open yet."""
         journal = self.context.journal
         if name not in journal.calls:
             key = fingerprint(f"{name}/{journal.attempts}")
@@ -623,12 +623,12 @@ class ActionCalls:
 
 @dataclass(frozen=True, slots=True)
 class _ServerCall:
-    """A call of an upstream server: asks people what it wants to know, and keeps what the call has begun there."""
+    """A call of an upstream server: asks people the server's questions, and stores what the call has begun there."""
 
     context: OperationContext
     server: str
     name: str
-    """That of the call in the journal."""
+    """The name of the call in the journal."""
     key: str
 
     @property
@@ -643,7 +643,7 @@ class _ServerCall:
 
     @property
     def goes_on(self) -> bool:
-        # A call that is to end was taken out of the journal before.
+        # A call is removed from the journal before it is cancelled.
         return self.context.process.remote or self.name in self.context.journal.calls
 
     def ask(self, message: str, asked: Asked, key: str, /) -> Question:
@@ -667,7 +667,7 @@ class _ServerCall:
 
 
 def wait_for_server(server: str, message: str, asked: Asked) -> WaitFor[Any]:
-    """What a person is asked for an upstream server. Raises `ToolError` if that is not possible."""
+    """The question to a person for an upstream server. Raises `ToolError` if it can be no form and no link."""
     words = f"{server} asks: {message}"
     try:
         if isinstance(asked, SignInAddress | str):
@@ -689,7 +689,7 @@ class _JournaledReply:
     context: OperationContext
     name: str
     reply: ModelReply | None
-    """The reply to an earlier run of the action."""
+    """The reply from an earlier run of the action; None: there is none yet."""
 
     async def keep(self, reply: ModelReply, /) -> None:
         self.context.journal.replies[self.name] = reply
@@ -697,7 +697,7 @@ class _JournaledReply:
 
 
 class ActionOperation(Operation):
-    """An attempt as the operation that a model works for: the `Operation` of `goalport.runtime`."""
+    """The `Operation` of `goalport.runtime` for an attempt of an action."""
 
     def __init__(self, context: OperationContext) -> None:
         self._context, self._process = context, context.process
@@ -705,12 +705,12 @@ class ActionOperation(Operation):
         self.prompts = context.process.prompts = context.process.prompts or SentPrompts()
 
     def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
-        """The record for the reply to a request; it holds the reply already if the action began again."""
+        """The record for the reply to a request; it has the reply already if the action began again."""
         name = self._context.names.next("model", fingerprint_of_model_call(model, call))
         return _JournaledReply(self._context, name, self._context.journal.replies.get(name))
 
     def emit(self, event: Event, /) -> None:
-        """Emit an event of the process, and note while a provider has to be asked again."""
+        """Emit an event of the process, and note whether a provider has to be asked again."""
         if isinstance(event, ModelRetried):
             self._process.progress.waits[event.action] = event.message
         elif isinstance(event, ModelReplied):
@@ -721,21 +721,21 @@ class ActionOperation(Operation):
         self._process.spend(usage, action=self._context.action, model=model, seconds=seconds)
 
     def decline(self, reason: str, /) -> None:
-        """Note why the action may return nothing; the reason is shown when no other way leads to the goal."""
+        """Note a model's reason for returning no object; it is shown if no other way leads to the goal."""
         declined, action = self._process.progress.declined, self._context.action
         declined.pop(action, None)
         if words := one_line(reason, _LONGEST_REASON):
             declined[action] = words
 
     def note_missing(self, role: str, why: str, /) -> None:
-        """Log what is missing of a tool group and keep it for the history, once in a run of the action."""
+        """Log what is missing in a tool group and add it to the history, once in a run of the action."""
         missing = self._context.journal.missing
         if role not in missing:
             missing[role] = why
             _log.warning("%s runs without some of its tools. %s", self._context.action or "A condition", why)
 
     async def before_turn(self, tool: str, /) -> None:
-        """Before a call of a tool, pause as long as the run's options say. `tool` is empty before a request of a model.
+        """Before a call of a tool, pause for the option `tool_delay`. `tool` is empty before a request to a model.
 
         Raises `TerminateAction` if the process is to end or its budget is spent, and `NonRetryable` if nobody waits.
         """

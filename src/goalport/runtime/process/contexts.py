@@ -1,8 +1,8 @@
 """Contexts, which outlive processes: named stores of objects with which new processes may begin.
 
-They are kept in the store of the platform, each as one value, under a key made of its id and of whose it is. Below: the
-store and its codec. Above: the platform, which gives a process that begins what its context holds. (User guide, section
-3.2.5.)
+Each is one value in the store of the platform. Its key is made of its id and its owner (a caller or a scope). Below:
+the store and its codec. Above: the platform, which puts a context's objects on the blackboard of a new process. (User
+guide, section 3.2.5.)
 """
 
 import json
@@ -23,26 +23,26 @@ Item = tuple[str | None, object]
 class Context:
     """Objects that are stored under an id, some of them with names of their own.
 
-    It belongs to a caller, whose ids are apart from those of others; or to all who have a scope, if it names one.
+    It belongs to one caller, whose ids are apart from those of others; or to all callers with a scope, if it names one.
     """
 
     def __init__(self, context_id: str, caller: Caller = ANONYMOUS, *, scope: str = "") -> None:
         if not context_id:
             raise ValueError("Expected the id of a context, but got ''. Without one, a process begins with none.")
         self.id, self.caller = context_id, caller
-        """The caller to whom it belongs, if it names no scope."""
+        """The caller who owns it, unless it names a scope."""
         self.scope = scope
-        """The scope by which it is shared; empty: it is not."""
+        """The scope whose callers share it; empty: it is not shared."""
         self.kept: object = None
-        """What the store kept of it when it was found or saved; None: nothing."""
+        """Its value in the store when it was last found or saved; None: the store had none."""
         self.stored: Sequence[Item] = ()
-        """The objects that the store had then."""
+        """The objects of that value."""
         self.changes: list[Item] = []
-        """What was added and bound since then."""
+        """The objects that were added or bound since then."""
 
     @property
     def key(self) -> str:
-        """What it is kept under. Those of the anonymous caller have their id, as all had when none had an owner."""
+        """Its key in the store. For the anonymous caller that is the plain id, as it was before contexts had owners."""
         if self.scope:
             return json.dumps([self.scope, self.id])
         if self.caller.same_as(ANONYMOUS) and not self.id.startswith("["):
@@ -76,7 +76,7 @@ class Context:
 
     @property
     def items(self) -> Sequence[Item]:
-        """All objects as they were given, see `Typed`: those with names first, then the others."""
+        """All objects as they were added (see `Typed`): first those with names, then the others."""
         items = [*self.stored, *self.changes]
         named = {name: value for name, value in items if name is not None}
         return (*named.items(), *(each for each in items if each[0] is None))
@@ -92,13 +92,13 @@ class Context:
         return tuple(Typed.value_of(each) for name, each in self.items if name is None)
 
     def last(self, kind: type[T]) -> T | None:
-        """The newest object of a type; objects with names count as older than those without."""
+        """The newest object of a type; objects with names count as older than those without names."""
         blackboard = Blackboard()
         self.populate(blackboard)
         return blackboard.last(kind)
 
     def populate(self, blackboard: Blackboard) -> None:
-        """Put all objects on a blackboard: those with names first, then the others, none twice."""
+        """Put each object on a blackboard once: first those with names, then the others."""
         bound: set[int] = set()
         for name, value in self.items:
             if name is not None:
@@ -109,17 +109,17 @@ class Context:
 
 
 class ContextRepository(Protocol):
-    """Keeps contexts; the platform finds those of processes that begin, and whoever uses contexts saves them.
+    """Stores contexts; the platform loads them for new processes, and the code that changes a context saves it.
 
-    `Context.key` tells apart the contexts of several owners, and `Context.open_to` says who may use one.
+    `Context.key` distinguishes the contexts of different owners; `Context.open_to` says who may use one.
     """
 
     async def find(self, context_id: str, caller: Caller = ANONYMOUS, /, *, scope: str = "") -> Context | None:
-        """The caller's context of that id, or the one that is shared by a scope which the caller has; or None."""
+        """The caller's context of that id, or the one that the scope shares if the caller has the scope; else None."""
         ...
 
     async def save(self, context: Context, /) -> None:
-        """Keep what is new in a context."""
+        """Store the changes of a context."""
         ...
 
     async def delete(self, context_id: str, caller: Caller = ANONYMOUS, /, *, scope: str = "") -> bool:
@@ -128,10 +128,10 @@ class ContextRepository(Protocol):
 
 
 class StoredContexts:
-    """Keeps contexts in the store of the platform.
+    """Stores contexts in the store of the platform.
 
-    They are there as long as the store, until they are deleted. Parameters: `codec` gives what writes and reads the
-    values of one owner, where the store outlives the program: of a context, as the id of no process is.
+    They last as long as the store, until they are deleted. Parameters: `codec` returns the codec for `context KEY`,
+    which is no process's id; it is used if the store outlives the program.
     """
 
     def __init__(self, store: ProcessStore, codec: Callable[[str], Codec]) -> None:
@@ -149,10 +149,10 @@ class StoredContexts:
         return wanted
 
     async def save(self, context: Context, /) -> None:
-        """Keep what was added and bound since the context was found or saved.
+        """Store what was added and bound since the context was found or saved.
 
-        What others have saved since then stays, and is in the context afterwards; of two objects that are bound to one
-        name, that of the later save counts. Raises `Unstorable` for what cannot be written, and `StoreError`.
+        Changes that others saved meanwhile are kept and loaded into the context; if two saves bind the same name, the
+        later one wins. Raises `Unstorable` for objects that cannot be serialized, and `StoreError`.
         """
         while True:
             items, value, number = context.items, self._written(context), len(context.changes)
@@ -165,7 +165,7 @@ class StoredContexts:
             context.stored = () if context.kept is None else self._read(context, context.kept)
             for place, (name, each) in enumerate(context.changes):
                 mine = Typed.value_of(each)
-                if id(mine) in read:  # it is no other object now than the one that was read again
+                if id(mine) in read:  # avoid a duplicate: use the equal object that was read again
                     again = (other for _, other in context.stored if Typed.value_of(other) == mine)
                     context.changes[place] = name, next(again, each)
 

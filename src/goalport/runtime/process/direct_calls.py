@@ -1,7 +1,7 @@
-"""Models that are asked, and tools that are called, outside of actions.
+"""Requests to models, and tool calls, outside of actions.
 
-The platform's `Ai`, called inside of an action, works for that action; elsewhere events go to the platform's listeners,
-and costs are noted by `spending_outside`. Below: `context`.
+Inside an action, the platform's `Ai` works for that action. Elsewhere its events go to the platform's listeners, and
+its costs are recorded by `spending_outside`. Below: `context`.
 """
 
 from collections.abc import Generator, Mapping
@@ -24,7 +24,7 @@ _noting: ContextVar[tuple[list[Spending], ...]] = ContextVar("goalport_spending"
 
 @contextmanager
 def spending_outside() -> Generator[list[Spending]]:
-    """A block in which the cost of models that are asked outside of processes is noted in the list that it gives."""
+    """A block that records the cost of model requests outside of processes in the list that it returns."""
     noted: list[Spending] = []
     with ContextValues((_noting, (*_noting.get(), noted))):
         yield noted
@@ -37,7 +37,7 @@ def _note(model: str, usage: TokenUsage, seconds: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DirectCalls:
-    """Where a client calls tools by themselves, without a process: the `CallSite` of `goalport.tools`.
+    """The `CallSite` of `goalport.tools` for a client that calls a tool directly, without a process.
 
     Nobody can be asked for approval there, and nothing is recorded.
     """
@@ -45,13 +45,13 @@ class DirectCalls:
     caller: Caller
     """The caller of the request."""
     listener: EventListener
-    """Receives the events, which name no process."""
+    """Receives the events; they have no process id."""
 
     def remembers(self, _tool: Tool, _arguments: Mapping[str, object], /) -> bool:
         return False
 
     async def call(self, tool: Tool, arguments: Mapping[str, object], /) -> ToolResult:
-        """Return the result of the call; that of a tool whose calls a person has to approve is an error."""
+        """Return the result of the call; for a tool whose calls need a person's approval, an error."""
         return await tool.run_unattended(arguments)
 
     async def call_once(self, tool: Tool, /) -> ToolResult:
@@ -64,7 +64,7 @@ class DirectCalls:
         """Refuse nothing: there is no budget."""
 
     def spend(self, model: str, tokens: int, cost: float, seconds: float, /) -> None:
-        """Note one request that a tool made to a model in all blocks of `spending_outside`."""
+        """Record the cost of a tool's request to a model in all active `spending_outside` blocks."""
         _note(model, TokenUsage(input_tokens=tokens, cost=cost), seconds)
 
 
@@ -90,11 +90,11 @@ class _Current:
         if process is None:
             return getattr(self._outside, name)
         context = CONTEXT.get()
-        if context is None or context.process is not process:  # it may be that of the action that started the process
+        if context is None or context.process is not process:  # then it belongs to the action that started the process
             context = ActionContext(process)
         return getattr(ActionOperation(context), name)
 
 
 def current_operation(listener: EventListener) -> Operation:
-    """The operation of the running action, looked up at each use; elsewhere one whose events `listener` receives."""
+    """The operation of the running action, looked up at each use; elsewhere one that sends events to `listener`."""
     return cast("Operation", _Current(listener))

@@ -1,9 +1,9 @@
-"""Runs one action of a process, and changes the process by its result, its failure, or a person's answer.
+"""Runs one action of a process, and applies its result, its failure, or a person's answer to the process.
 
-Its arguments are objects from the blackboard, and services of the process and the platform. It is tried as often as
-its retry policy says. A result must be of the type that the action declares, and so must an answer, which becomes the
-result of an action that asked at its end. Below: `context`, which the code of an action works with. Above: `tick`,
-which decides which actions run, and the platform, which receives answers.
+Its arguments are objects from the blackboard, and services of the process and the platform. It is tried as often as its
+retry policy says. A result must have the type that the action declares; so must an answer, which is the result of an
+action that asked at its end. Below: `context`, which the code of an action works with. Above: `tick`, which decides
+which actions run, and the platform, which receives answers.
 """
 
 import inspect
@@ -86,14 +86,14 @@ SERVICE_TYPES: frozenset[type] = frozenset(_RUN_SERVICES)
 
 @runtime_checkable
 class ArgumentResolver(Resolver, Protocol):
-    """Fills parameters of its own choice; such parameters are no preconditions of the action.
+    """Fills the parameters that it supports; they are no preconditions of the action.
 
-    It is passed to the platform among its services. Several are asked in order, before goalport's own resolution;
-    the blackboard is tried last.
+    It is passed to the platform among its services. Several are asked in order, before goalport's own resolution; the
+    blackboard is tried last.
     """
 
     def resolve(self, parameter: inspect.Parameter, context: ActionContext, /) -> object:
-        """Return the argument of a supported parameter; called each time an action, condition or cost is called."""
+        """Return the argument for a supported parameter; called each time an action, condition or cost is called."""
         ...
 
 
@@ -104,7 +104,7 @@ def missing(parameters: Iterable[Parameter], blackboard: Blackboard) -> list[str
 
 
 async def fill(parameters: Sequence[Parameter], owner: object, context: ActionContext) -> dict[str, object]:
-    """An argument for each parameter, by name. What has to be entered for it is."""
+    """The arguments by parameter name. Services that have to be entered are entered first."""
     prepare = context.process.platform.prepare
     if prepare is not None:
         await prepare([each.type for each in parameters if isinstance(each, Injected | ProvidedInput)], owner)
@@ -148,7 +148,7 @@ def _find(each: Input, blackboard: Blackboard) -> object | None:
 
 
 async def invoke_all(process: AgentProcess, actions: Sequence[Action]) -> Failed | None:
-    """Run several actions at once. A failure of one does not affect the others, unless it ends the process."""
+    """Run several actions concurrently. A failure of one does not affect the others, unless it ends the process."""
     ends: list[Failed | None] = []
 
     async def one(action: Action) -> None:
@@ -162,19 +162,19 @@ async def invoke_all(process: AgentProcess, actions: Sequence[Action]) -> Failed
 
 @dataclass(slots=True)
 class _Run:
-    """A run of an action, from when it begins until it is over or parked, and how it has ended."""
+    """One run of an action until it is over or parked, and how it ended."""
 
     started_at: datetime
     start: float
     planned: int
-    """How many actions were to run in all when it began."""
+    """The number of actions of the process, those that ran and those planned, when it began."""
     status: ActionStatus = "succeeded"
     result: object = None
     error: Exception | None = None
 
 
 async def invoke(process: AgentProcess, action: Action) -> Failed | None:
-    """Run an action and note the result; one that fails for good is left out of later plans.
+    """Run an action and record the result; an action that fails for good is excluded from later plans.
 
     A mistake of the caller does not lead to another plan: it ends the process with the returned outcome.
     """
@@ -205,7 +205,7 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         if child is not None:
             progress.parked[action.name] = child
         journal.running = False
-        # What has triggered it first is kept, so that no other action reacts to that.
+        # Its first trigger is kept, so that no other action reacts to that object.
         if action.settings.trigger is not None and process.blackboard.last_entry is not None:
             progress.triggers.setdefault(action.name, process.blackboard.last_entry)
             process.blackboard.clear_last_result()
@@ -214,7 +214,7 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     finally:
         process.acting -= 1
     await _conclude(process, action, run)
-    # The caller's mistake for which it ended: its own, that of a sub-process, or an access that was refused.
+    # Look for a mistake of the caller: in this action, in a sub-process, or an access that was refused.
     expected: type[BadInput] = BadInput
     for each in causes(run.error):
         mistake = next((leaf for leaf in leaves(each) if isinstance(leaf, expected)), None)
@@ -226,7 +226,7 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
 
 
 async def _conclude(process: AgentProcess, action: Action, run: _Run) -> None:
-    """Note how an action ended that is over, change the process as its end demands, and store that."""
+    """Record how an action ended, apply its result or failure to the process, and store that."""
     progress, seconds = process.progress, time.perf_counter() - run.start
     journal = progress.end(action.name, f"{action.name} is over, which had started it.")
     journal.running, steps = False, tuple[Step, ...]()
@@ -247,7 +247,7 @@ async def _conclude(process: AgentProcess, action: Action, run: _Run) -> None:
     if process.listeners.attentive:
         done = len(progress.history), run.planned, run.status, seconds, words
         process.emit(ActionFinished(action.name, *done, process_id=process.id))
-    if process.durable:  # the end of the goal's action is probably that of the process, with which it is stored
+    if process.durable:  # the goal's action probably ends the process, whose end is stored anyway
         at_goal = process.goal is not None and process.goal.action == action.name
         process.behind = at_goal and run.status == "succeeded"
         if not process.behind:
@@ -265,7 +265,7 @@ async def _run(process: AgentProcess, action: Action, run: _Run) -> None:
             _log.info("Process %s: %s failed and is left out: %s", process.id, action.name, in_words(failure))
             _log.debug("Where the model failed:", exc_info=True)
         elif not isinstance(failure, BadInput):
-            # Where callers are told that the log has it, it has it whatever its level is.
+            # If callers are referred to the log, the log must have it at any level.
             level = INFO if process.platform.tells_errors else ERROR
             _log.log(level, "Process %s: %s failed and is left out.", process.id, action.name, exc_info=True)
         run.status, run.error = "failed", failure
@@ -277,7 +277,7 @@ async def _run(process: AgentProcess, action: Action, run: _Run) -> None:
 
 
 def _apply(process: AgentProcess, action: Action, run: _Run, words: str | None) -> None:
-    """Change the process as the end of an action demands."""
+    """Apply the result or failure of an action to the process."""
     result, progress = run.result, process.progress
     match run.error:
         case None if isinstance(result, WaitFor):
@@ -302,7 +302,7 @@ def _apply(process: AgentProcess, action: Action, run: _Run, words: str | None) 
         case TerminateAgent(reason=reason):
             process.terminate(reason)
         case Signal(reason=reason) if action.name in process.scope.goals and not action.outputs.exits:
-            # For a goal that only wants its action to have run, an action that ended early must not count.
+            # A goal that only requires its action to have run is not reached by one that ended early.
             progress.left_out[action.name] = f"{action.name} ended early: {reason}"
         case Signal():
             _apply_result(process, action, None)
@@ -311,9 +311,9 @@ def _apply(process: AgentProcess, action: Action, run: _Run, words: str | None) 
 
 
 def _apply_result(process: AgentProcess, action: Action, result: object, kind: object = None) -> None:
-    """Note that an action has run, and put its result on the blackboard with its declared type.
+    """Note that an action has run, and put its result on the blackboard as the type that the action declares.
 
-    That is the type that the action declares, unless `kind` gives a more specific one.
+    `kind` is a more specific type, if one is known.
     """
     blackboard, progress, post = process.blackboard, process.progress, action.settings.post
     progress.has_run.add(action.name)
@@ -322,7 +322,7 @@ def _apply_result(process: AgentProcess, action: Action, result: object, kind: o
     enters = is_state(type(result))
     before = _open_states(process) if enters else []
     if result is not None or not action.outputs.exits:
-        # Conditions that the action itself has stated keep their values.
+        # Conditions that the action itself has set keep their values.
         decided = process.scope.conditions.keys() | blackboard.stated if post else ()
         if action.settings.clear_blackboard:
             blackboard.clear()
@@ -330,7 +330,7 @@ def _apply_result(process: AgentProcess, action: Action, result: object, kind: o
         for condition, value in promises_of(post).items() if post else ():
             if condition not in decided:
                 blackboard.set_condition(condition, value)
-    if enters:  # those that were open before are left; one that returned itself stays, as this is no transition
+    if enters:  # earlier states are left; a state that returned itself stays, since that is no transition
         left = tuple(type(each).__name__ for each in before if each is not result)
         for each in _open_states(process):
             if each is not result:
@@ -403,7 +403,7 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
     if context.journal.parked:
         context.abandoned = True
         raise Parked
-    # Storing and sending it takes several times as much memory, which all other calls would go without.
+    # Storing and sending a result takes several times its memory, which other calls would lack.
     if (size := estimated_size(result)) > process.platform.max_object_bytes:
         raise NonRetryable(
             f"The result of {action.name} takes about {size / 2**20:,.0f} MiB of memory, and may take"
@@ -413,12 +413,12 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
 
 
 async def _tools(process: AgentProcess, action: Action, operation: ActionOperation) -> tuple[Tool, ...]:
-    """The tools of an action, for which people have signed in. Raises `NonRetryable` if it cannot run without them."""
+    """The tools of an action, after sign-in. Raises `NonRetryable` if a required tool group is missing."""
     groups, seconds = process.groups, process.options.tool_delay
     for each in (*map(ToolGroupRequirement, action.settings.tool_groups), *action.requirements):
         await groups.obtain(each)
     for each in action.requirements:
-        # What is missing for another reason was there when the step was planned, and its tools say what is wrong.
+        # A group that became unmet after planning is not refused here: its tools report what is wrong.
         if groups.unmet(each) is None and (why := groups.missing(each)) is not None:
             raise NonRetryable(f"{action.name} cannot run. {why}")
     for role in action.roles:
@@ -435,7 +435,7 @@ async def _tools(process: AgentProcess, action: Action, operation: ActionOperati
 
 async def _call(process: AgentProcess, action: Action, context: ActionContext) -> object:
     arguments = await fill(action.parameters, action.owner, context)
-    for rule in action.access:  # one that cannot be decided does not hold
+    for rule in action.access:  # a rule that cannot be evaluated denies access
         try:
             lacking = rule.lacking(process.caller, arguments)
         except Exception as error:
@@ -448,10 +448,10 @@ async def _call(process: AgentProcess, action: Action, context: ActionContext) -
 
 
 def _abandon(context: ActionContext, end: BaseException) -> None:
-    """Raise what an attempt ends with instead of this.
+    """Raise the exception that an attempt has to end with instead of `end`, if there is one.
 
-    After it has parked its action it ends with `Parked`, even if its code catches that. If something else that it did
-    at the same time has failed, that failure is raised.
+    A parked attempt ends with `Parked`, even if its code catches that. If something else failed in it at the same time,
+    that failure is raised.
     """
     context.abandoned, signal = True, signal_in(end)
     parts = (leaf for each in causes(end, implicit=True) for leaf in leaves(each))
@@ -493,9 +493,9 @@ def as_declared(action: Action, result: object) -> object:
 
 
 def find_question(process: AgentProcess, question_id: str | None) -> tuple[AgentProcess, Question]:
-    """A question and the process that asked it, which may be one that an action of `process` started.
+    """A question and the process that asked it: `process` or one of its sub-processes.
 
-    None stands for the only open question. Raises `UnknownName`, and `BadInput` if there is no open one or several.
+    None stands for the only open question. Raises `UnknownName`, and `BadInput` if no question or several are open.
     """
     everywhere = [(each, question) for each in process.subtree for question in each.questions]
     wanted = [
@@ -514,9 +514,9 @@ def find_question(process: AgentProcess, question_id: str | None) -> tuple[Agent
 
 
 def settle(process: AgentProcess, question: Question, response: object, declined: str) -> None:
-    """Take a person's response to a question of a process, or with the reason in `declined` their no.
+    """Apply a person's response to a question of a process; a text in `declined` is the reason for a no.
 
-    Raises `BadInput` if the process has ended or for an answer of another type, which leaves the question open, and
+    Raises `BadInput` if the process has ended, or for an answer of the wrong type (the question stays open then), and
     `AlreadyAnswered`.
     """
     if process.status.ended and question.status == "open":

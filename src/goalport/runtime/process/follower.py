@@ -1,4 +1,4 @@
-"""Follows one process: what happens in it until it rests, as a request does that waits for it. Above: doors."""
+"""Follows one process: its events until it ends or waits, for requests that wait for it. Above: doors."""
 
 import asyncio
 import math
@@ -17,7 +17,7 @@ class Heartbeat:
     """The process still runs."""
 
     seconds: float
-    """For how long it has been followed."""
+    """Seconds since following began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class Rested:
     """The last item: the process has ended, or waits for the answers to its open questions."""
 
     outcome: Outcome | None
-    """None: it still runs, but the reader's patience is over."""
+    """None: it still runs, but the reader's `patience` is over."""
 
 
 class Follower:
-    """Reads the events of one process; a listener, so that it can be there before the process begins.
+    """Reads the events of one process. It is a listener, so it can subscribe before the process begins.
 
-    `most`: how many events wait to be read; of a reader that is too slow the oldest are dropped.
+    `most`: the most unread events that are kept; if the reader is too slow, the oldest are dropped.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -48,7 +48,7 @@ class Follower:
     async def follow(
         self, process: AgentProcess, *, patience: float = math.inf, heartbeat: float = math.inf
     ) -> AsyncGenerator[Event | Heartbeat | Rested]:
-        """Its events, a heartbeat every so many seconds, and at the end how it rests.
+        """Yields events and heartbeats, at the end a `Rested`; intervals and `patience` are in seconds.
 
         Raises `HandedOver` if this program ends first, and `StoreError`. Close it (`aclosing`) to stop following.
         """
@@ -57,7 +57,7 @@ class Follower:
 
         def wake(ended: "asyncio.Future[Outcome]") -> None:
             if not ended.cancelled():
-                ended.exception()  # it is raised for a reader who is still there
+                ended.exception()  # mark it as retrieved: `rest.result()` raises it for the reader
             self._news.set()
 
         rest = asyncio.ensure_future(process.wait())
@@ -88,7 +88,7 @@ class Follower:
 async def follow(
     process: AgentProcess, *, patience: float = math.inf, heartbeat: float = math.inf, most: int | None = None
 ) -> AsyncGenerator[Event | Heartbeat | Rested]:
-    """What happens in a process from now on, as `Follower.follow` gives it."""
+    """The events of a process from now on, as `Follower.follow` yields them."""
     follower = Follower(most)
     unsubscribe = process.subscribe(follower)
     try:

@@ -1,6 +1,6 @@
-"""What models cost: an entry for each request, with sums by action, model and process; and the budget.
+"""The costs of models: an entry for each request, with sums by action, model and process; and the budget.
 
-Nothing here ends a process: the process checks its budget before the next action and before each request of a model.
+Nothing here ends a process: the process checks its budget before the next action and before each request to a model.
 """
 
 import math
@@ -19,7 +19,7 @@ _CENT = 0.01
 
 
 def in_dollars(amount: float) -> str:
-    """An amount with as many digits as are needed: `2.00 USD`, `0.00012 USD`."""
+    """An amount in US dollars with as many digits as needed: `2.00 USD`, `0.00012 USD`."""
     digits = 2 if amount <= 0 or amount >= _CENT else 1 - math.floor(math.log10(amount))
     return f"{amount:.{digits}f} USD"
 
@@ -27,7 +27,7 @@ def in_dollars(amount: float) -> str:
 @closed
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """The cost of one request of a model, or an amount that an action itself reported."""
+    """The cost of one request to a model, or an amount that an action itself reported."""
 
     process_id: str
     action: str
@@ -36,20 +36,20 @@ class Spending:
     """The name of the model, as the provider reports it; empty when the action reported only an amount."""
     usage: TokenUsage
     seconds: float = 0.0
-    """How many seconds the reply took."""
+    """Seconds that the request took."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 class TurnStart(NamedTuple):
-    """Where a process stood when a turn began: what it had done and spent since its own beginning."""
+    """The progress and costs of a process at the beginning of a turn, counted from the beginning of the process."""
 
     actions: int
     """The number of actions that had run."""
     usage: TokenUsage
     seconds: float
-    """For how long it had run."""
+    """Seconds that it had run."""
     told: tuple[str, ...] = ()
-    """What identifies what it was told lately, the newest last, so that nothing is told twice."""
+    """The tokens of its last inputs, the newest last, so that an input that is sent twice counts once."""
 
 
 FIRST_TURN: Final = TurnStart(0, NOTHING, 0.0)
@@ -60,15 +60,15 @@ class Ledger:
 
     def __init__(self) -> None:
         self.entries: list[Spending] = []
-        """Every entry in order, including those of processes that it started."""
+        """Every entry in order, including those of sub-processes."""
         self.by_action: dict[str, TokenUsage] = {}
-        """The cost of each action of the process, including the processes that the action started."""
+        """The cost of each action of the process, including the sub-processes that the action started."""
         self.unsettled: dict[str, TokenUsage] = {}
         """What each running action has spent since it began."""
 
     @property
     def requests(self) -> int:
-        """The number of requests of models."""
+        """The number of requests to models."""
         return sum(1 for each in self.entries if each.model)
 
     @property
@@ -103,7 +103,7 @@ class Budget:
         require_limit("tokens", self.tokens, whole=True)
 
     def used_up(self, actions: int) -> str | None:
-        """Why no further action may run after so many, in a sentence; None: one may run."""
+        """Why no further action may run after that many actions, in a sentence; None: one may run."""
         if actions < self.actions:
             return None
         return (
@@ -112,7 +112,7 @@ class Budget:
         )
 
     def overspent(self, usage: TokenUsage) -> str | None:
-        """Which limit on models is reached, in a sentence; None: none is."""
+        """Which limit on costs or tokens is reached, in a sentence; None: none is."""
         if usage.cost >= self.cost and usage.cost > 0:
             return f"The budget of {in_dollars(self.cost)} is used up ({in_dollars(usage.cost)} spent)."
         if usage.tokens >= self.tokens and usage.tokens > 0:

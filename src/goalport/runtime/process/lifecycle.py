@@ -21,7 +21,7 @@ class ProcessStatus(StrEnum):
     KILLED = "killed"
     STUCK = "stuck"
     RESTING = "resting"
-    """Nothing is wrong: a turn is over, and the next one begins when the process is told something more."""
+    """Nothing is wrong: a turn is over, and the next one begins when the process gets more input."""
     WAITING = "waiting"
     """The process waits for answers of people."""
     PAUSED = "paused"
@@ -29,7 +29,7 @@ class ProcessStatus(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more happens unless somebody acts from outside."""
+        """Whether nothing more happens unless somebody acts from outside, for example by sending more input."""
         return self not in _GOING_ON
 
 
@@ -55,9 +55,9 @@ class Stuck:
     input_may_help: bool = True
     """Whether other input may lead to the goal; False when only tool groups are missing."""
     turn_failed: bool = False
-    """Whether it is stuck only until it is told something, since its last turn has failed."""
+    """Whether its last turn failed: it is stuck only until it gets more input."""
     rests: bool = False
-    """Whether nothing is wrong: its turn is over, and the next one begins when it is told something."""
+    """Whether nothing is wrong: its turn is over, and the next one begins when it gets more input."""
     final = False
     error = ProcessStuck
 
@@ -77,7 +77,7 @@ class Failed:
     caller_mistake: bool = False
     """Whether the caller can avoid the failure by other input."""
     not_begun: bool = False
-    """Whether nothing was done, as the store was away, and the same start may succeed later."""
+    """Whether it failed before it began because the store could not be reached: the same start may succeed later."""
     status = ProcessStatus.FAILED
     final = True
     error = ProcessFailed
@@ -122,7 +122,7 @@ Outcome = Completed | Waiting | Stuck | Failed | Terminated | Killed
 
 
 ID: Final = re.compile(r"[A-Za-z0-9._-]+")
-"""What every id matches. A store need not be asked for another text, nor can each store take any text."""
+"""What every id matches. No store is asked for other texts, since some stores accept only certain characters."""
 
 _ADJECTIVES = """
 amber bold brisk calm clear crisp deft eager early fair fleet fond frank fresh gentle glad grand green happy hardy

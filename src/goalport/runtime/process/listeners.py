@@ -1,8 +1,8 @@
 """The listeners of a process or a platform: they receive events in order, on the event loop.
 
-Events may come from worker threads. One listener is here: the log of a family holds the events that the store does not
-have yet; with the next save of the family they go there. Below: the events. Above: the process and the platform, which
-each have listeners, and the repository, which saves events.
+Events may come from worker threads. One listener is defined here: `EventLog` collects the events of a family (a root
+process and its sub-processes) until they are stored with the family's next save. Below: the events. Above: the process
+and the platform, which each have listeners, and the repository, which saves events.
 """
 
 import asyncio
@@ -23,20 +23,20 @@ _log = getLogger(__name__)
 _TEXT_FIELDS = frozenset({"arguments", "error", "message", "prompt", "reason", "reply", "result", "text"})
 """The fields of events that contain text from people, models or tools."""
 _INCARNATIONS: Final = 1 << 20
-"""How many events a program may number before the next one that takes the family over goes on at a higher number."""
+"""How many event numbers each program has for a family; the next program to take the family over starts above them."""
 _MOST: Final = 100_000
-"""The most events that wait for the store; if it is away for so long, the oldest are dropped."""
+"""The most events that wait for the store; if the store is away for too long, the oldest are dropped."""
 DIALOGUE: Final = frozenset({"prompt", "reply", "arguments", "result"})
-"""The fields of events with what is said between models and tools."""
+"""The event fields that contain the dialogue between models and tools."""
 
 
 class Listeners:
-    """The listeners of a process or platform, and a listener itself; an exception of one is logged, nothing more."""
+    """The listeners of a process or platform, and a listener itself. An exception of a listener is only logged."""
 
     def __init__(self, listeners: Iterable[EventListener] = (), *, on_running_loop: bool = False) -> None:
-        """`on_running_loop`: they are called on the event loop that runs now, wherever an event comes from.
+        """`on_running_loop`: call them on the event loop that runs now, from whatever thread an event comes.
 
-        Otherwise, and where none runs, as in a plain test, they are called at once.
+        Otherwise, or if no loop runs (as in a plain test), they are called at once.
         """
         self._listeners: dict[object, EventListener] = {object(): each for each in listeners}
         """Each listener under a key of its own, since listeners may be equal or be added twice."""
@@ -121,25 +121,25 @@ class LoggedEvent(NamedTuple):
 
 
 class EventLog:
-    """The events of a family as they happen: a listener.
+    """Collects the events of a family as they happen: a listener.
 
-    Parameters: `dialogue`: keep what is said between models and tools, too. `holds` says whether this program may
-    number events of the family: another one does while it has the family.
+    Parameters: `dialogue`: also keep the dialogue between models and tools. `holds` says whether this program may
+    number events of the family; it may not while another program has the family's lease.
     """
 
     def __init__(self, holds: Callable[[], bool], *, dialogue: bool) -> None:
         self._holds, self._dialogue = holds, dialogue
         self._early: deque[Mapping[str, object]] = deque(maxlen=_MOST)
-        """What happened before this program had the family: it has no numbers yet."""
+        """The events from before this program had the family: they have no numbers yet."""
         self.unstored: deque[EventRecord] = deque(maxlen=_MOST)
         """The events that the store does not have yet."""
         self._last = self._stored_up_to = 0
         """The number of the last event, and of the last one that the store has, as far as this program knows."""
         self.waiting_since = float("inf")
-        """Since when the oldest event waits for the store; infinite: none does."""
+        """The time at which the oldest unstored event arrived (`time.monotonic`); infinite: there is none."""
 
     def on_event(self, event: Event, /) -> None:
-        """Keep an event; not a piece of a message, which is kept as a whole."""
+        """Record an event, unless it is a piece of a message: whole messages are recorded."""
         if isinstance(event, MessageDelta):
             return
         written: Mapping[str, object] = as_json(event)
@@ -158,7 +158,7 @@ class EventLog:
     def continue_at(self, incarnation: int) -> None:
         """Number the next events higher than those of any program that had the family before.
 
-        Another program may have shown events that it could not store any more. `incarnation` is higher each time that
+        Another program may have shown events to readers without storing them. `incarnation` is higher each time that
         the family changes hands.
         """
         self._last = max(self._last, incarnation * _INCARNATIONS)
@@ -166,7 +166,7 @@ class EventLog:
             self._number(self._early.popleft())
 
     def forget(self) -> None:
-        """Forget what the store does not have: another program goes on with the family, and knows nothing of it."""
+        """Drop the unstored events: another program continues the family, and does not have them."""
         self.unstored.clear()
         self._early.clear()
         self.waiting_since = float("inf")
@@ -180,7 +180,7 @@ class EventLog:
             self.waiting_since = time.monotonic() if self.unstored else float("inf")
 
     async def read(self, store: ProcessStore, root_id: str, after: int, limit: int) -> Sequence[EventRecord]:
-        """The next events of a family after the one of that number, in order. Those that are stored come first."""
+        """The next events of a family after number `after`, in order; the stored ones come first."""
         while True:
             known = self._stored_up_to
             if found := await store.events(root_id, after, limit):
@@ -190,5 +190,5 @@ class EventLog:
 
 
 def event_of(record: EventRecord) -> Event | None:
-    """The event of a record; None: another version of the program wrote it, and this one does not know it."""
+    """The event of a record; None: another version of the program stored it, and this version does not know it."""
     return from_json(cast("Mapping[str, Any]", record.value))

@@ -1,9 +1,9 @@
-"""The planners: what chooses the next action of a process. One class for each kind, and the table of them.
+"""The planners, which choose the next action of a process. One class for each kind, and the table of them.
 
 Code that depends on the kind of a planner calls `planner_for` and asks the planner; it never compares kinds. A new kind
-is a class and an entry in `PLANNERS`, beside its name in `goalport.agents.PlannerType`. Planners are in this package
-and not in `goalport.agents.plan`, because they read a process (what is pending, what failed), and because they may have
-to wait, for a model for instance: `choose` is asynchronous. Below: the process. Above: `tick`, the platform.
+is a class and an entry in `PLANNERS`, and its name in `goalport.agents.PlannerType`. Planners are in this package and
+not in `goalport.agents.plan` because they read a process (what is pending, what failed), and because they may have to
+wait, for a model for instance: `choose` is asynchronous. Below: the process. Above: `tick`, the platform.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,30 +50,30 @@ class Planner(Protocol):
     """A way to choose what a process does next. It has no state: one object serves all processes."""
 
     looks_ahead: bool
-    """Whether it plans the whole way to a goal, or just one step at a time.
+    """Whether it plans all steps to a goal, or only one step at a time.
 
-    Several features need the whole way: pruning of actions, running steps concurrently, finding the end of a loop,
-    and evaluating conditions ahead. A planner of single steps evaluates conditions when it reaches them.
+    Several features need the whole plan: pruning of actions, running steps concurrently, finding the end of a loop, and
+    evaluating conditions ahead. A planner of single steps evaluates conditions when it reaches them.
     """
     remark: str
     """A sentence that `goalport plan` adds to an explanation; empty: none."""
 
     def while_waiting(self, process: AgentProcess, problem: Problem) -> Problem:
-        """Return the planning problem as it is while people are asked: which results that are pending count as done."""
+        """Return the planning problem while people are asked: which results of pending actions count as present."""
         ...
 
     async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | Outcome:
-        """Return the steps to take, or the condition to evaluate first, or the outcome if there is nothing to do.
+        """Return the steps to take, or a condition to evaluate first, or the outcome if there is nothing to do.
 
-        After an `Undecided` it is called again with the answer, for the same step; a random choice has to be repeated
-        with the same result.
+        After an `Undecided` it is called again with the condition's value, for the same step; a random choice must then
+        give the same result.
         """
         ...
 
     def steps(self, process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
-        """Return the steps of a plan to take now, several of them at once; none if the plan has to wait or has none.
+        """Return the steps of a plan to take now, concurrently; none if the plan is empty or has to wait for people.
 
-        `actual` are the facts that the plan was made of.
+        `actual` are the facts from which the plan was made.
         """
         ...
 
@@ -85,7 +85,7 @@ class Goap:
     remark = ""
 
     def while_waiting(self, process: AgentProcess, problem: Problem) -> Problem:
-        """The planning problem; open questions count as if they were answered well."""
+        """The planning problem with the effects of pending actions, as if people had answered positively."""
         promises = {fact for name in process.pending for fact in process.scope.add_effects[name]}
         start = replace(
             problem.start,
@@ -107,7 +107,7 @@ class Goap:
     def steps(self, process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
         """One step, or with the option `concurrent` all that are possible and independent of one another."""
         ready = found.steps
-        if process.pending:  # some may have to wait for an answer, and none comes after one that clears what is there
+        if process.pending:  # a step may need an answer; none may overtake a step that clears the blackboard
             clears = [process.scope.actions[step.action].settings.clear_blackboard for step in found.steps]
             upto = clears.index(True) + 1 if True in clears else len(clears)
             ready = [each for each in found.steps[:upto] if holds(each.requires.items(), actual)]
@@ -127,7 +127,7 @@ class Utility(Goap):
     remark = "A utility agent takes the best step of the moment: this is the cheapest way, and it may take another."
 
     def while_waiting(self, process: AgentProcess, problem: Problem) -> Problem:
-        """The planning problem; actions that wait for an answer are left out, and their results do not count yet."""
+        """The planning problem without the actions that wait for an answer; their results do not count yet."""
         return replace(problem, excluded=problem.excluded | process.pending)
 
     async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | Outcome:
@@ -161,7 +161,7 @@ def independent(step: Operator, other: Operator) -> bool:
 
 
 def holds(requires: Iterable[tuple[Fact, bool]], actual: WorldState) -> bool:
-    """Whether all of these needs are met, or may be met by what is unknown."""
+    """Whether all these requirements are met, or may be met because they are unknown."""
     return all(actual.allows(fact, value=value) for fact, value in requires)
 
 
@@ -172,7 +172,7 @@ def failed(process: AgentProcess) -> Failed | None:
 
 
 def stuck(process: AgentProcess, explanation: Explanation) -> Stuck:
-    """The outcome of a process that lacks what an explanation says."""
+    """The outcome of a process that cannot reach its goal, with the reasons in an explanation."""
     failed_conditions = process.progress.failed_conditions
     explanation = explanation.with_reasons(
         process.groups.why_unmet, lambda condition: failed_conditions.get(condition, "")
@@ -191,7 +191,7 @@ def stuck(process: AgentProcess, explanation: Explanation) -> Stuck:
 
 
 def declined_actions(process: AgentProcess) -> str:
-    """A sentence about the actions that gave nothing, with a space behind it; empty if there are none."""
+    """A sentence about the actions that returned nothing, followed by a space; empty if there are none."""
     declined = dict.fromkeys(each.action for each in process.turn_history if each.status == "declined")
     if not declined:
         return ""
@@ -211,7 +211,7 @@ _SHOWN: Final = 500
 _SHOWN_SCHEMA: Final = 1_500
 _SHOWN_OBJECTS: Final = 100
 _ATTEMPTS: Final = 2
-"""How often in a row the model is asked while it calls no tool."""
+"""The most requests in a row to a model that calls no tool."""
 _TASK: Final = (
     "You supervise the work towards a goal. Each tool is an action. Call those that bring the goal closer now, and"
     " several at once if none of them needs what another gives. Take what you pass from the objects below, and invent"
@@ -222,14 +222,14 @@ _TASK: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """An action that is possible now, if the model gives what is missing."""
+    """An action that is possible now, if the model passes its missing inputs."""
 
     action: Action
     operator: Operator
     missing: tuple[Input, ...]
-    """The inputs that the model has to give."""
+    """The inputs that the model has to pass."""
     optional: tuple[Input, ...]
-    """The inputs that the model may give: optional ones, and new ones for an action that runs once more."""
+    """The inputs that the model may pass: optional ones, and new ones for an action that runs once more."""
     goal: PlanGoal | None
     """The goal that the action reaches."""
 
@@ -242,7 +242,7 @@ class _Call(NamedTuple):
 
 
 class Supervisor:
-    """Asks a model which actions to run; the action of the goal runs when its inputs are there."""
+    """Asks a model which actions to run; the goal's action runs when its inputs are on the blackboard."""
 
     looks_ahead = False
     remark = "A model chooses the steps of a supervisor agent: this is the cheapest way, and it may take another."
@@ -263,11 +263,14 @@ class Supervisor:
         needed = (fact for each in begun or choices for fact in each.operator.requires if fact in problem.start.unknown)
         if (asked := problem.system.cheapest(needed)) is not None:
             return Undecided(asked)
-        if begun:  # they have waited for an answer, or for the program
+        if begun:  # actions that continue after an answer or a restart
             return _together(begun, problem)
         if not choices or not set(process.goals) - process.progress.left_out.keys():
             return failed(process) or Stuck(f"{declined_actions(process)}No action can run: {idleness(problem)}.")
-        # The action of the goal runs if there is nothing left to decide: what it is made of is there, or nothing else
+        # can run. One that needs only what was there from the beginning the model has to choose: it knows when enough
+        # was done.
+        # The goal's action runs without asking the model if one of its inputs comes from another action, or if nothing
+        # else can run. If it needs only the process's inputs, the model chooses it: it knows when enough was done.
         # can run. One that needs only what was there from the beginning the model has to choose: it knows when enough
         # was done.
         last = next((each for each in choices if each.goal is not None), None)
@@ -282,7 +285,7 @@ class Supervisor:
 
 
 def _choices(process: AgentProcess, problem: Problem) -> Iterable[_Choice]:
-    """The actions that can run now or with what the model can give, each once, in the way that lacks least."""
+    """The actions that can run now, or with inputs from the model; each once, with the fewest missing inputs."""
     found: dict[str, _Choice] = {}
     goals, true = {goal.name: goal for goal in problem.goals}, problem.start.true
     for operator in problem.system.operators:
@@ -293,7 +296,7 @@ def _choices(process: AgentProcess, problem: Problem) -> Iterable[_Choice]:
         absent = [each for each in action.inputs if each.required and _fact(each) in unmet]
         if len(set(map(_fact, absent))) < len(unmet) or not all(map(_can_be_given, absent)):
             continue
-        goal = goals.get(action.name)  # for which the model gives no object that another action makes
+        goal = goals.get(action.name)  # the model must not invent inputs of it that another action makes
         if goal is not None and any(_is_made(process, each, action) for each in absent):
             continue
         missing = tuple({_fact(each): each for each in absent}.values())
@@ -312,12 +315,12 @@ def _fact(needed: Input) -> Fact:
 
 
 def _can_be_given(needed: Input) -> bool:
-    """Whether a model can write such an object."""
+    """Whether a model can write an object of this type."""
     return not is_state(needed.type) and _schema(needed.type) is not None
 
 
 def _is_made(process: AgentProcess, needed: Input, by_others_than: Action) -> bool:
-    """Whether an action makes such an object."""
+    """Whether another action makes an object of this type."""
     fact = _fact(needed)
     operators = (each for each in process.scope.system.operators if each.action != by_others_than.name)
     return any(each.effects.get(fact, False) for each in operators)
@@ -331,7 +334,7 @@ def _together(choices: Sequence[_Choice], problem: Problem) -> Plan:
 
 
 class _Rounds(ActionOperation):
-    """The requests to the supervisor's model; each counts, also one in which the model corrects its calls."""
+    """Counts the requests to the supervisor's model, also those in which the model corrects its calls."""
 
     async def before_turn(self, tool: str, /) -> None:
         process, name = self._process, self._context.action
@@ -348,10 +351,10 @@ class _NoMoreRounds(Signal):
 
 
 async def _decide(process: AgentProcess, problem: Problem, choices: Sequence[_Choice]) -> Plan | Outcome:
-    """Ask the model, and put what it gives on the blackboard."""
+    """Ask the model for actions, and put the objects that it passes on the blackboard."""
     ready = next((each for each in choices if each.goal is not None and not each.missing), None)
     name, calls = f"{process.agent.name}.{_ROLE}", list[_Call]()
-    # Tools are called as methods are, or by full names where two are called alike.
+    # A tool has the name of its method, or the full name if two methods have the same name.
     short = [each.action.short_name for each in choices]
     names = (
         name if short.count(name) == 1 else snake(each.action.name) for name, each in zip(short, choices, strict=True)
@@ -387,12 +390,12 @@ async def _decide(process: AgentProcess, problem: Problem, choices: Sequence[_Ch
 
 
 def _tool(choice: _Choice, name: str, calls: list[_Call]) -> Tool:
-    """The tool for an action, which notes each call in `calls` and ends the model's turn."""
+    """The tool for an action, which appends each call to `calls` and ends the model's turn."""
     given = (*choice.missing, *choice.optional)
     named = (snake(type_label(each.type)) if each.binding == DEFAULT_BINDING else each.binding for each in given)
     inputs = dict(zip(distinct(named), given, strict=True))
 
-    # Async, since threads would note the calls of one turn in any order, and the first of two that disagree is taken.
+    # Async, since threads would append the calls in any order; of two conflicting calls the first one is chosen.
     async def note(arguments: Mapping[str, object]) -> str:
         calls.append(
             _Call(choice, tuple((inputs[each], value) for each, value in arguments.items() if value is not None))
@@ -431,11 +434,11 @@ def _schema(kind: object) -> Mapping[str, object] | None:
 def _plan(process: AgentProcess, problem: Problem, calls: Sequence[_Call]) -> Plan:
     """The calls that can be made at once, as steps of a plan; their objects are put on the blackboard.
 
-    The model chooses again afterwards, so that a call which has to come later is not lost.
+    Afterwards the model is asked again, so that a call that has to come later is not lost.
     """
 
     def go_together(call: _Call, other: _Call) -> bool:
-        """Whether two calls can be made at the same time: neither changes what the other needs or was given."""
+        """Whether two calls can be made at the same time: neither changes an input of the other."""
         steps = call.choice.operator, other.choice.operator
         at_goal = call.choice.goal is not None or other.choice.goal is not None
         if at_goal or not independent(*steps) or not all(may_run_concurrently(process, each) for each in steps):
@@ -458,7 +461,7 @@ def _plan(process: AgentProcess, problem: Problem, calls: Sequence[_Call]) -> Pl
 
 
 def _prompt(process: AgentProcess) -> str:
-    """What the model decides by: the goal, the objects that are there, and what was done."""
+    """The prompt for the model: the goal, the objects on the blackboard, and the actions that ran."""
     goals = [process.scope.goals[name] for name in process.goals]
     aims = [f"- {type_name(each.output) if each.output else each.short_name}: {each.description}" for each in goals]
     names = process.blackboard.state.names

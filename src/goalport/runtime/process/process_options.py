@@ -94,7 +94,7 @@ class OnStuck:
 
 
 class FirstOf:
-    """Combines several policies; the first reason counts."""
+    """Combines several policies; the first reason that one returns counts."""
 
     def __init__(self, *policies: EarlyTermination) -> None:
         self.policies = policies
@@ -151,10 +151,10 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verbosity:
-    """What of a run is written to the log `goalport.process`, in addition to what listeners write."""
+    """What is logged of a run under `goalport.process`, in addition to what listeners log."""
 
     show_planning: bool = False
-    """Log each plan, why a plan was given up, and which handler helped a stuck process."""
+    """Log each plan, the reason for giving up a plan, and the handler that helped a stuck process."""
     show_prompts: bool = False
     """Log the prompts of models in full."""
     show_llm_responses: bool = False
@@ -164,7 +164,7 @@ class Verbosity:
 
     @property
     def listeners(self) -> tuple[EventListener, ...]:
-        """The listeners that write it; they receive the events of the process and of its sub-processes."""
+        """The listeners that log it; they receive the events of the process and of its sub-processes."""
         prompts, replies = self.debug or self.show_prompts, self.debug or self.show_llm_responses
         planning: tuple[EventListener, ...] = (PlanListener(),) if self.debug or self.show_planning else ()
         return (*planning, PromptListener(prompts=prompts, replies=replies)) if prompts or replies else planning
@@ -191,11 +191,11 @@ class ProcessOptions:
     context_id: str = ""
     """The context of its caller whose objects the process begins with; see `goalport.runtime.Context`."""
     context_scope: str = ""
-    """The scope by which that context is shared, instead of being the caller's own; empty: none."""
+    """The scope whose callers share that context; empty: the context is the caller's own."""
     early_termination: EarlyTermination | None = None
     """A policy that ends the process early, in addition to its budget; see `EarlyTermination`."""
     stuck_handlers: Sequence[StuckHandler] = ()
-    """Asked in order, after the agent itself, when the process is stuck, until one helps."""
+    """Handlers for a stuck process, called in order after the agent itself, until one helps."""
     delay: float = Delay.NONE
     """Seconds between two actions, or a `Delay`, for example to stay below a rate limit."""
     tool_delay: float = Delay.NONE
@@ -210,15 +210,14 @@ class ProcessOptions:
     ephemeral: bool = False
     """Do not store the process: it cannot be found by its id, cannot ask people and cannot start sub-processes."""
     keep_events: bool = False
-    """Keep its events also if its steps are not stored, so that they can be read later (`AgentPlatform.events`)."""
+    """Store its events even if its steps are not stored, so that they can be read later (`AgentPlatform.events`)."""
     agent_name_in_id: bool = False
     turns: bool = False
-    """The process goes on from turn to turn, as that of a chatbot does (`AgentPlatform.tell`).
-
-    Its budget and its deadline hold for one turn, and what fails or exceeds them ends the turn, but not the process."""
+    """The process continues from turn to turn, as that of a chatbot does (`AgentPlatform.tell`). Its budget and
+    deadline hold for one turn. A failure or an exceeded limit ends the turn, but not the process."""
     version_in_id: bool = False
     test: bool = False
-    """Whether this is a test, for actions that ask: `context.process.options.test`. Goalport does the same in both."""
+    """Whether this is a test. Only actions use it, as `context.process.options.test`; goalport itself ignores it."""
 
     def __post_init__(self) -> None:
         if self.planner is not None and not isinstance(self.planner, PlannerType):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -235,15 +234,15 @@ class ProcessOptions:
                 raise TypeError(f"Expected {what} to be a number of seconds from 0 up, but got {seconds!r}.")
 
     def with_(self, **changes: Any) -> "ProcessOptions":
-        """A copy in which the given fields have other values: `options.with_(delay=Delay.LONG, prune=True)`.
+        """A copy in which these fields have other values: `options.with_(delay=Delay.LONG, prune=True)`.
 
-        One listener more is `options.with_(listeners=(*options.listeners, mine))`. Raises `TypeError` for a name that
-        is no field, and for a value that its field does not take.
+        To add a listener: `options.with_(listeners=(*options.listeners, mine))`. Raises `TypeError` for a name that is
+        no field, and for a value that its field does not take.
         """
         return replace(self, **changes)
 
     def within(self, *, cost: float = 0, tokens: int = 0, actions: int = 0, seconds: float = 0) -> "ProcessOptions":
-        """A copy in which each limit is the smaller one of this and the given one; 0 is no limit."""
+        """A copy in which each limit is the smaller of its own value and the argument; 0 means no limit."""
         own = self.budget
         budget = Budget(
             cost=min(own.cost, cost or own.cost),
@@ -257,7 +256,7 @@ class ProcessOptions:
         return self.budget.used_up(process.turn_actions) or self.overspent(process)
 
     def overspent(self, process: ProcessView) -> str | None:
-        """Why a running action may ask no further model, in a sentence; None: it may."""
+        """Why a running action may send no further request to a model, in a sentence; None: it may."""
         policy, overspent = self.early_termination, self.budget.overspent(process.turn_usage)
         return overspent or (None if policy is None else policy.reason_to_end(process, stuck=False))
 

@@ -1,7 +1,7 @@
-"""The questions of a process to people, and reading their answers. Only the first answer to a question counts.
+"""The questions of a process to people, and the reading of answers. Only the first answer to a question counts.
 
-An answer is validated against the type that was asked for. What it changes in the process is decided by `execution`.
-(User guide, "Human in the loop".)
+An answer is validated against the type that was asked for. `execution` decides what it changes in the process. (User
+guide, "Human in the loop".)
 """
 
 import secrets
@@ -36,7 +36,7 @@ class Question:
     """The name of the action that asked."""
     wait: WaitFor[Any]
     in_action: bool = False
-    """Whether its action continues with the answer; otherwise the action ends with the question."""
+    """Whether the action waits in its middle and continues with the answer; otherwise the answer is its result."""
     asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     status: QuestionStatus = "open"
     answer: object = None
@@ -62,17 +62,17 @@ class Question:
 
     @property
     def expires_at(self) -> datetime | None:
-        """The time at which it counts as declined if there is no answer."""
+        """The time at which an unanswered question counts as declined; None: never."""
         seconds = self.wait.expires_in
         return None if seconds is None else self.asked_at + timedelta(seconds=seconds)
 
     @property
     def expired(self) -> bool:
-        """Whether it is open although its time is over."""
+        """Whether it is still open after its time."""
         return self.status == "open" and self.expires_at is not None and self.expires_at <= datetime.now(UTC)
 
     def validated(self, response: object) -> object:
-        """The answer in a response, which is an object of the wanted type or its JSON form; None stands for a no.
+        """The validated answer from a response: an object of the wanted type, its JSON form, or None for a no.
 
         Raises `BadInput` for a response of another type, or one that the question does not accept.
         """
@@ -105,7 +105,7 @@ class Questions(list[Question]):
 
     @property
     def open(self) -> tuple[Question, ...]:
-        """Those that wait for an answer."""
+        """The questions that wait for an answer."""
         return tuple(each for each in self if each.status == "open") if self else ()
 
 

@@ -1,8 +1,8 @@
-"""The records of processes: what a store is told at each step, and when they rest, each time what is new.
+"""The records of processes: what a store is sent at each step, and when processes rest; each time only what is new.
 
-And the way back: records are made processes again, new ones, or those that live in the program, as another program left
-them. Nothing is kept or run: a store keeps records, and the repository decides when they are made. The calls of
-upstream servers that go on while their action is parked cannot be recorded.
+Also here: restoring processes from records, as new objects, or by updating objects in this program that another program
+has continued. Nothing is stored or run here: a store keeps records, and the repository decides when they are created.
+Calls of upstream servers that continue while their action is parked cannot be recorded.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set as AbstractSet
@@ -56,21 +56,21 @@ _NO_NUMBERS: Final = frozenset[int]()
 _NOTHING: Final[Mapping[str, str]] = {}
 _COMPLETED: Final = Completed(None)
 _LONG: Final = 1.0
-"""Seconds after which a process counts as long, whatever its goal declares."""
+"""Seconds after which a process counts as long-running, whatever its goal declares."""
 _ASKED: Final = attrgetter("id", "action", "wait", "in_action", "asked_at", "status", "answer", "reason")
-"""What the record of a question says of it, besides its number."""
+"""The attributes of a question that its record contains, besides its number."""
 Write: TypeAlias = Callable[[AgentProcess, Codec], Json]
-"""Gives what a process runs by, as the platform knows it, as JSON data."""
+"""Serializes the definition of a process (agent, options, tool groups), as the platform knows it, to JSON data."""
 Make: TypeAlias = Callable[[ProcessRecord, AgentProcess | None, Codec], AgentProcess]
-"""Makes the process of a record, given its parent; it runs by what was written."""
+"""Creates the process of a record from its parent and the JSON data of its definition."""
 
 
 @persistent("goalport.process.persistence:Ranges")
 class Ranges(NamedTuple):
-    """Numbers, of which most follow one another."""
+    """Whole numbers, stored as ranges because most are consecutive."""
 
     ranges: tuple[tuple[int, int], ...]
-    """The first number of each range, and the one after its last."""
+    """The first number of each range, and the number after its last."""
 
     @property
     def numbers(self) -> list[int]:
@@ -79,9 +79,9 @@ class Ranges(NamedTuple):
 
 
 class GrowingRanges:
-    """The numbers of entries as ranges, made on from where they were if the entries are the same and more.
+    """The numbers of entries as ranges; if entries were only appended since the last call, only those are added.
 
-    A checkpoint of a long run then costs no more than one of a short run.
+    So a checkpoint of a long run costs no more than one of a short run.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class GrowingRanges:
         self._ranges: list[tuple[int, int]] = []
 
     def of(self, entries: Sequence[Entry], number_of: Callable[[Entry], int]) -> tuple[tuple[int, int], ...]:
-        """The numbers of entries; `number_of` says that of each."""
+        """The numbers of entries as ranges; `number_of` returns the number of an entry."""
         known = len(self._entries)
         if entries[:known] != self._entries:
             known, self._ranges = 0, []
@@ -103,7 +103,7 @@ class GrowingRanges:
 
 
 class Definition(NamedTuple):
-    """What a process runs by; it does not change while it runs."""
+    """What a process runs with; it does not change while the process runs."""
 
     scope: Scope
     options: ProcessOptions
@@ -111,10 +111,10 @@ class Definition(NamedTuple):
 
 
 @closed
-@persistent("goalport.process.persistence:ProcessState")  # as stores name it, wherever it stands
+@persistent("goalport.process.persistence:ProcessState")  # the name in stores, independent of the module
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """What changes while a process runs. Objects are given by their numbers, other processes by their ids."""
+    """What changes while a process runs. It refers to objects by their numbers, and to other processes by their ids."""
 
     goals: tuple[str, ...]
     goal: str
@@ -124,12 +124,12 @@ class ProcessState:
     """The name of the parent's action that started it."""
     stepped: bool
     outcome: Annotated[Outcome | None, OPEN]
-    """Without the result and the questions, which have records of their own."""
+    """The outcome without the result and the questions, which have records of their own."""
     end_requested: Annotated[Outcome | None, OPEN]
     failure: Annotated[Failure | None, OPEN]
     progress: ActionProgressState
     entries: tuple[tuple[int, int], ...] = ()
-    """The objects on the blackboard, as ranges: the first number, and the one after the last."""
+    """The numbers of the objects on the blackboard, as ranges: the first number, and the one after the last."""
     names: Mapping[str, int] = field(default_factory=dict[str, int])
     hidden: Ranges | AbstractSet[int] = _NO_NUMBERS
     protected: AbstractSet[str] = frozenset()
@@ -138,28 +138,28 @@ class ProcessState:
     results: Mapping[str, int] = field(default_factory=dict[str, int])
     """The last return value of each action."""
     parked: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The process that each parked action waits for."""
+    """The id of the sub-process that each parked action waits for."""
     waits_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """All processes that an action has to wait for."""
+    """The ids of all sub-processes that each action has to wait for."""
     unsettled: Mapping[str, TokenUsage] = field(default_factory=dict[str, TokenUsage])
-    """What each action that is not over has spent."""
+    """The costs of each action that is not over."""
     spendings: int | None = None
-    """How many costs of its own models `unsettled` knows of; None: all."""
+    """The number of its own cost entries that `unsettled` includes; None: all."""
     given: Mapping[str, int] | None = None
-    """The objects with which it began, by number: those with names, and under the empty name how many there are in all.
-    None: unknown, since journals were not kept then."""
+    """The numbers of the named objects with which it began; the empty name has the count of all. None: not known, since
+    journals were not kept then."""
     trace: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Where it was started in a trace; empty: nobody looked."""
+    """The trace context in which it was started; empty: it was not traced."""
     triggers: Mapping[str, int] = field(default_factory=dict[str, int])
-    """The object that has triggered each action that is parked."""
+    """The number of the object that triggered each parked action."""
     turn_start: TurnStart | None = None
-    """Where it stood when its turn began; None: it is its first."""
+    """Its progress and costs at the beginning of its turn; None: it is in its first turn."""
 
 
 class Recorder:
-    """Makes the records of one process, each time those of what is new.
+    """Creates the records of one process, each time only those of what is new.
 
-    `stored` are the records of which the process was made, `entries` all its objects, by number.
+    `stored` are the records from which the process was restored, `entries` all its objects, by number.
     """
 
     def __init__(
@@ -171,32 +171,32 @@ class Recorder:
     ) -> None:
         self._codec = codec
         self._entries: list[Entry] = []
-        """The entries that have a number: their place here."""
+        """The numbered entries; the number is the index."""
         self._numbers: dict[int, int] = {}
-        """The numbers of entries by their identity."""
+        """The numbers of entries by their `id()`."""
         self._of_value: dict[int, int] = {}
-        """The first number of each object by its identity."""
+        """The first number of each object by its `id()`."""
         self._on_board, self._hidden = GrowingRanges(), GrowingRanges()
         self._objects = self._invocations = self._spendings = 0
-        """How many of each the store has."""
+        """How many of them the store has."""
         self._questions: dict[str, str] = {}
-        """The statuses of questions, as the store has them, by id."""
+        """The status of each question in the store, by id."""
         self._steps: dict[str, set[tuple[str, str]]] = {}
         """The kinds and names of the steps that the store has, by action."""
         self._unwritable: set[tuple[str, str, str]] = set()
-        """The actions, kinds and names of steps that cannot be written: they are not tried again."""
+        """The actions, kinds and names of steps that cannot be serialized: they are not tried again."""
         self._next_step = 0
         self._given = given
         """The objects with which the process began."""
         self.record: ProcessRecord | None = None
-        """The record that the store has, with the last state; None: it does not know what the process runs by."""
+        """The record in the store, with the last state; None: the store does not have the definition of the process."""
         for each in entries:
             self._number(each)
         if stored is not None:
             self.confirm(stored)
 
     def confirm(self, stored: StoredProcess) -> None:
-        """Note that the store has these records: the next ones have what is new since."""
+        """Note that the store has these records: later records contain only what is new since."""
         self._objects += len(stored.objects)
         self._invocations += len(stored.history)
         self._spendings += len(stored.spendings)
@@ -210,14 +210,14 @@ class Recorder:
             self.record = stored.process
 
     def has_changes(self, stored: StoredProcess) -> bool:
-        """Whether records say anything that the store does not have yet."""
+        """Whether records contain anything that the store does not have yet."""
         parts = (stored.objects, stored.history, stored.spendings, stored.questions, stored.journal, stored.over)
         return any(parts) or self.record is None or stored.process != self.record._replace(definition=None)
 
     def changes(self, process: AgentProcess) -> StoredProcess:
-        """The records of a process between two actions, as far as they are new or have changed.
+        """The new and changed records of a process between two actions.
 
-        Raises `Unstorable` if a store that outlives the program cannot keep it.
+        Raises `Unstorable` for a value that a store that outlives the program cannot keep.
         """
         first, state, outcome = self._objects, self._state(process), process.outcome
         value = outcome.value if isinstance(outcome, Completed) else None
@@ -246,9 +246,9 @@ class Recorder:
         return stored if self._codec is None else encoded(stored, self._codec)
 
     def steps(self, process: AgentProcess) -> StoredProcess:
-        """What the running actions of a process have done and spent that the store does not have yet.
+        """The steps and costs of running actions that the store does not have yet.
 
-        A step that cannot be written is left out: after a crash it is taken again.
+        A step that cannot be serialized is omitted: after a crash it is run again.
         """
         over, steps = self._new_steps(process)
         spendings = _own_spendings(process)[self._spendings :]
@@ -264,7 +264,7 @@ class Recorder:
         return encoded(stored, self._codec)._replace(journal=journal)
 
     def ending(self, process: AgentProcess, reason: str) -> StoredProcess:
-        """The records of a process that was stored and whose end cannot be written: that it ended, and why no more."""
+        """The final records of a stored process whose end cannot be serialized; `reason` says so."""
         outcome = Terminated(reason)
         state = replace(_end_state(process), outcome=outcome, failure=None, given=self._given)
         record = record_of(process, state)._replace(status=outcome.status, ended=True, final=True, definition=None)
@@ -272,7 +272,7 @@ class Recorder:
         return stored if self._codec is None else encoded(stored, self._codec)
 
     def _written(self, process: AgentProcess, action: str, kind: str, name: str, value: object) -> Sequence[Json]:
-        """A step of an action as the store takes it; empty: it cannot be written."""
+        """A step of an action as JSON data, in a list; an empty list if it cannot be serialized."""
         key = action, kind, name
         try:
             return [] if key in self._unwritable else [cast("Codec", self._codec).encode(value)]
@@ -282,7 +282,7 @@ class Recorder:
             return []
 
     def _new_steps(self, process: AgentProcess) -> tuple[Sequence[str], Sequence[JournalRecord]]:
-        """The actions whose steps are forgotten, and the steps that the store does not have afterwards."""
+        """The actions whose stored steps are to be deleted, and the steps that the store lacks afterwards."""
         journals = process.progress.journals
         if not journals and not self._steps:
             return (), ()
@@ -336,7 +336,7 @@ class Recorder:
 
 
 def summary_of(process: AgentProcess) -> StoredProcess:
-    """What a store that ends with the program keeps of a process that is over: its end, its history and its costs."""
+    """What a store in memory keeps of a process that is over: its end, its history and its costs."""
     outcome = process.outcome
     result = [ObjectRecord(0, outcome.value)] if isinstance(outcome, Completed) else ()
     record = record_of(process, _end_state(process), 0 if result else None)
@@ -345,7 +345,7 @@ def summary_of(process: AgentProcess) -> StoredProcess:
 
 def _end_state(process: AgentProcess) -> ProcessState:
     """The state of a process without its objects and without what it waits for."""
-    outcome = process.outcome  # its objects and questions have records of their own
+    outcome = process.outcome  # results and questions have records of their own
     if isinstance(outcome, Completed | Waiting):
         outcome = _COMPLETED if isinstance(outcome, Completed) else Waiting(())
     return ProcessState(
@@ -370,10 +370,10 @@ def _own_spendings(process: AgentProcess) -> list[Spending]:
 
 
 def record_of(process: AgentProcess, state: ProcessState | None = None, result: int | None = None) -> ProcessRecord:
-    """The record of a process; without `state` it shows how the process stands, and cannot be stored."""
+    """The record of a process; without `state` it only shows the current status, and cannot be stored."""
     status, finished_at, options = process.status, process.finished_at, process.options
     if status is ProcessStatus.NOT_STARTED and process.driven:
-        status = ProcessStatus.RUNNING  # as it will, once this is stored
+        status = ProcessStatus.RUNNING  # which it will be once this is stored
     if options.blackboard is not None:
         options = replace(options, blackboard=None)
     return ProcessRecord(
@@ -381,7 +381,7 @@ def record_of(process: AgentProcess, state: ProcessState | None = None, result: 
         root=process.root.id,
         parent="" if process.parent is None else process.parent.id,
         agent=process.agent.name,
-        # Whether its caller is an admin is asked anew with each request.
+        # Whether a caller is an admin is checked again at each request.
         caller=replace(process.caller, admin=False) if process.caller.admin else process.caller,
         status=status,
         ended=status.ended,
@@ -400,9 +400,9 @@ def record_of(process: AgentProcess, state: ProcessState | None = None, result: 
 
 
 def report_not_stored(process: AgentProcess, error: Exception) -> None:
-    """Say that a process is kept in memory only, and why, in the log and as an event; it goes on all the same.
+    """Report in the log and as an event that a process is kept in memory only, and why; the process goes on.
 
-    The same reason is not told again before the process was stored.
+    The same reason is not reported again until the process was stored.
     """
     expected = isinstance(error, StoreError | Unstorable)
     reason = str(error) if expected else f"Unexpected {type(error).__name__}; the log has the traceback."
@@ -414,22 +414,22 @@ def report_not_stored(process: AgentProcess, error: Exception) -> None:
 
 
 class FamilyRecords:
-    """The records of the processes that live in this program, as far as a store does not have them.
+    """The unstored records of the processes in this program's memory.
 
-    Parameters: `write` and `make` say what processes run by. `seals` encrypts their secrets. `durable`: the store
-    outlives the program, so that the records have to be what JSON can say.
+    Parameters: `write` and `make` serialize and restore what processes run with. `seals` encrypts their secrets.
+    `durable`: the store outlives the program, so that records have to be JSON data.
     """
 
     def __init__(self, write: Write, make: Make, seals: Seals | None, *, durable: bool) -> None:
         self._write, self._make, self._seals, self._durable = write, make, seals, durable
         self.types = StoredTypes()
-        """The classes of stored objects as they were found; new ones find them anew."""
+        """The classes of stored objects, as they were when found; another `StoredTypes` looks them up again."""
         self._recorders: WeakKeyDictionary[AgentProcess, Recorder] = WeakKeyDictionary()
         self.unwritable: WeakSet[AgentProcess] = WeakSet()
-        """The processes whose records cannot say how they stand."""
+        """The processes whose current state cannot be serialized."""
 
     def codec(self, process_id: str) -> Codec:
-        """What writes and reads what belongs to a process."""
+        """The codec for the values of a process."""
         return Codec(self.types, seal=None if self._seals is None else self._seals.of(process_id))
 
     def stored(self, process: AgentProcess) -> bool:
@@ -438,7 +438,7 @@ class FamilyRecords:
         return recorder is not None and recorder.record is not None
 
     def restored(self, records: Sequence[StoredProcess], known: Mapping[str, AgentProcess]) -> Sequence[AgentProcess]:
-        """The processes of a family as records say; those that are `known` are changed to that.
+        """The processes of a family as their records say; objects in `known` are updated.
 
         Raises `Unreadable` for records that today's classes cannot take.
         """
@@ -458,13 +458,13 @@ class FamilyRecords:
                     process.parent.children.append(process)
             processes[process.id] = process
             recorders[process] = Recorder(by, each, _restore(process, each), _state(each).given)
-        for each in reversed(family):  # what a process waits for is read off those that it started
+        for each in reversed(family):  # children first: the state of a parent depends on them
             _restore_rest(processes[each.process.id], each, processes)
-            # Perhaps it was not stored any more how those stand that it waits for.
+            # The last status of its sub-processes may not have been stored with it.
             processes[each.process.id].follow_children()
         settled = [each.spendings[: _state(each).spendings] for each in family]
         unsettled = [each.spendings[len(before) :] for each, before in zip(family, settled, strict=True)]
-        for spendings in (settled, unsettled):  # in the order in which they arose
+        for spendings in (settled, unsettled):  # in the order of spending
             arose = cast("Iterable[Spending]", chain.from_iterable(spendings))
             for each in sorted(arose, key=lambda spending: spending.at):
                 processes[each.process_id].charge(each)
@@ -474,12 +474,12 @@ class FamilyRecords:
         return list(recorders)
 
     def forget(self, root: AgentProcess) -> None:
-        """Say everything of a family again, because the store has dropped it."""
+        """Record a family from its beginning again, because the store has dropped it."""
         for each in root.subtree:
             self._recorders.pop(each, None)
 
     def changes(self, process: AgentProcess, *, with_these: Collection[AgentProcess] = ()) -> StoredProcess:
-        """The records of a process between two actions, which are stored together with these. Raises `Unstorable`."""
+        """The records of a process between two actions; stored together with `with_these`. Raises `Unstorable`."""
         recorder = self._recorders.get(process)
         if recorder is None:
             recorder = self._recorders[process] = Recorder(self.codec(process.id) if self._durable else None)
@@ -490,13 +490,13 @@ class FamilyRecords:
         return self._with_stored_children(process, stored, with_these)
 
     def steps(self, process: AgentProcess, *, with_these: Collection[AgentProcess] = ()) -> StoredProcess:
-        """What the running actions of a stored process have done since; it is stored together with these."""
+        """The new steps of running actions of a stored process, to be stored together with `with_these`."""
         return self._with_stored_children(process, self._recorders[process].steps(process), with_these)
 
     def _with_stored_children(
         self, process: AgentProcess, change: StoredProcess, with_these: Collection[AgentProcess]
     ) -> StoredProcess:
-        """The change without the processes that its actions started and that are not stored yet, nor now."""
+        """The change without steps of sub-processes that are neither stored yet nor stored with it."""
         missing = {each.id for each in process.children if each not in with_these and not self.stored(each)}
         if not missing:
             return change
@@ -513,9 +513,9 @@ class FamilyRecords:
         return {each: stored for each, stored in changes.items() if self._recorders[each].has_changes(stored)}
 
     def resting(self, root: AgentProcess) -> dict[AgentProcess, StoredProcess]:
-        """The records of a family that have changed, of the processes that nothing runs.
+        """The changed records of the processes of a family that nothing runs.
 
-        Of one that is over, only the end if the store ends with us. Raises `Unstorable` if it is not stored yet.
+        If all are over and the store is in memory, only their ends. Raises `Unstorable` unless the family was stored.
         """
         family = root.subtree
         if not self._durable and not [each for each in family if not each.over]:
@@ -541,7 +541,7 @@ class FamilyRecords:
         return changes
 
     def confirm(self, process: AgentProcess, stored: StoredProcess) -> bool:
-        """Note that the store has records of a process. Returns whether this program may let it go."""
+        """Note that the store has these records of a process. Returns whether this program may release the process."""
         process.not_stored = ""
         if not self._durable and not stored.whole:
             return True
@@ -549,7 +549,7 @@ class FamilyRecords:
         return self.is_complete(process)
 
     def is_complete(self, process: AgentProcess) -> bool:
-        """Whether a process that rests can be made of its records without anybody missing anything."""
+        """Whether a process that rests can be restored from its records without any loss for its followers."""
         missed = process.followed or any(journal.calls for journal in process.progress.journals.values())
         return (process.over or not missed) and process not in self.unwritable
 
@@ -559,7 +559,7 @@ def _state(stored: StoredProcess) -> ProcessState:
 
 
 def _restore(process: AgentProcess, stored: StoredProcess) -> Iterable[Entry]:
-    """Give a process what it knew and had done. Returns all its objects, by number."""
+    """Restore the blackboard, the questions and the progress of a process. Returns all its objects, by number."""
     state, progress = _state(stored), process.progress
     open_questions = (each for each in stored.questions if each.status == "open")
     for action in (each.action for each in (*open_questions, *stored.journal)):
@@ -571,7 +571,7 @@ def _restore(process: AgentProcess, stored: StoredProcess) -> Iterable[Entry]:
     for each in stored.questions:
         wait, status = cast("WaitFor[Any]", each.wait), cast("QuestionStatus", each.status)
         if each.in_action and each.id not in journaled and isinstance(wait, UrlVisit):
-            # A call asked it that has ended with its program, so its page calls nobody back. A yes makes the call anew.
+            # The tool call that asked ended with its program, so no page calls back. A yes starts the call again.
             wait = replace(wait, calls_back=False)
         settled = status, each.answer, each.reason
         process.questions.append(
@@ -603,7 +603,7 @@ def _restore(process: AgentProcess, stored: StoredProcess) -> Iterable[Entry]:
 
 
 def _restore_rest(process: AgentProcess, stored: StoredProcess, family: Mapping[str, AgentProcess]) -> None:
-    """Give the actions that are not over what they did, and the process its status, which may depend on its family."""
+    """Restore the journals of actions that are not over, and the status, which may depend on the family."""
     record, state, progress = stored.process, _state(stored), process.progress
     questions = {each.id: each for each in process.questions}
     for each in stored.journal:
@@ -614,13 +614,13 @@ def _restore_rest(process: AgentProcess, stored: StoredProcess, family: Mapping[
             kept[each.kind][each.name] = value
         elif each.kind == "child":
             journal.children[each.name] = family[value]
-        elif each.kind in {"question", "approval"}:  # that it has begun is known already
+        elif each.kind in {"question", "approval"}:  # kind `begun` was restored before
             journal.questions[each.name] = questions[value]
             journal.approvals += [each.name] if each.kind == "approval" else []
     for action, journal in progress.journals.items():
         journal.waits_for = [family[each] for each in state.waits_for.get(action, ()) if each in family]
     for action, child in state.parked.items():
-        if child in family:  # one that could not be stored is begun anew
+        if child in family:  # a sub-process that could not be stored is started again
             progress.parked[action] = family[child]
     outcome = state.outcome
     if isinstance(outcome, Completed):
@@ -631,11 +631,11 @@ def _restore_rest(process: AgentProcess, stored: StoredProcess, family: Mapping[
     process.created_at, process.finished_at = record.created_at, record.finished_at
     process.end_requested, process.stepped, process.closing = state.end_requested, state.stepped, False
     if isinstance(outcome, Waiting) and not outcome.questions and not progress.parked:
-        process.reopen()  # the sub-process that it waited for could not be stored: its action begins anew
+        process.reopen()  # its sub-process could not be stored: the action begins again
 
 
 async def kill_unreadable(store: ProcessStore, process_id: str, reason: str) -> bool:
-    """End the family of a process without the classes of its objects, which are lost to it then; its history is kept.
+    """Kill a family without its objects' classes, which cannot be read: its objects are lost, its history is kept.
 
     Returns False if another program runs it. Raises `StoreError`.
     """

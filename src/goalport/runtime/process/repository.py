@@ -1,11 +1,11 @@
-"""Finds processes by their ids: those that run in this program, and those of which a store has records.
+"""Finds processes by their ids, in the memory of this program or in the store.
 
-A process that rests is given to the store and let go here. It is made of its records again when somebody asks for it or
-lets it go on; as long as the program references it, it stays the same object. One whose steps are stored is saved
-between any two of its actions; of any other, the family (the process that a caller started, with those that it and
-they started) is stored when nothing runs in it any more. A family that is stored is saved under its lease, which this
-program takes before anything of the family runs or changes here. It is the same for a store in memory, whose leases
-nobody else wants. Below: the records. Above: the platform.
+A process that rests is saved to the store and released from memory. It is restored from its records when somebody asks
+for it or continues it; while the program references it, it stays the same object. If its steps are stored, it is saved
+between any two actions. Otherwise its family (the root process and all its sub-processes) is saved when nothing runs in
+it any more. A stored family is saved under its lease, which this program acquires before it runs or changes anything of
+the family. Stores in memory work the same way, but no other program competes for their leases. Below: the records.
+Above: the platform.
 """
 
 from collections import Counter, deque
@@ -36,24 +36,24 @@ T = TypeVar("T")
 _UNLOCKED: Final = nullcontext()
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 _DUE_NOW: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""When a family is due in which something runs: as soon as nobody runs it."""
+"""The due time of a family in which something runs: as soon as nobody runs it."""
 _MOST_BYTES: Final = 32 * 1024 * 1024
-"""How much memory may be taken by families that have ended and are not saved yet."""
+"""The most bytes that families may take that have ended and are not saved yet."""
 _PROCESS: Final = 30_000
-"""About how many bytes a process that is being saved takes besides its objects."""
+"""About how many bytes a process takes while it is saved, besides its objects."""
 _COPIES: Final = 2
-"""The objects of a process are in memory, and what is written of them."""
+"""An object counts twice: as it is in memory, and serialized."""
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 """Seconds between two attempts to reach the store."""
 _WHOLE: Final = 100
-"""How many families keep everything after their end, if their store does not."""
+"""The number of ended families whose processes stay in memory in full if the store is in memory."""
 
 
 class AgentProcessRepository:
-    """The processes of a platform, wherever they are kept.
+    """The processes of a platform, in memory or in the store.
 
-    Parameters: `store` keeps the records. `write` and `make` say what processes run by. `seals` encrypts their secrets.
+    Parameters: `store` keeps the records. `write` and `make` convert what processes run with. `seals` encrypts secrets.
     """
 
     def __init__(self, store: ProcessStore, write: Write, make: Make, seals: Seals | None = None) -> None:
@@ -61,33 +61,33 @@ class AgentProcessRepository:
         self.family_records = FamilyRecords(write, make, seals, durable=store.durable)
         self.is_stored = self.family_records.stored
         self._held: dict[str, AgentProcess] = {}
-        """The processes that run, and those of which the records do not say everything."""
+        """The processes that run, and those whose records are incomplete."""
         self._known: WeakValueDictionary[str, AgentProcess] = WeakValueDictionary()
-        """The processes that live in the memory of the program."""
+        """All processes in the memory of the program."""
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
-        """The lock under which a family is saved and its lease changes hands, by the id of its root."""
+        """The lock for saving a family and for acquiring or releasing its lease, by the id of its root."""
         self._perhaps_stored: WeakSet[AgentProcess] = WeakSet()
-        """The roots that were written for the first time, and of which it is not known whether that was committed."""
+        """The roots whose first save may or may not have been committed."""
         self._leases: dict[str, Lease] = {}
         """The leases of this program, by the id of the root."""
         self.announce: Callable[[], Awaitable[None]] | None = None
-        """Makes this program known to others, which take over what no living program runs; None: it is known."""
+        """Registers this program with the others, which take over processes of dead programs; None: not needed."""
         self._ended: deque[AgentProcess] = deque(maxlen=0 if store.durable else _WHOLE)
         self._unsaved: dict[AgentProcess, int] = {}
-        """About how many bytes each family takes that has ended and is not saved yet, by its root."""
+        """The estimated bytes of each family that has ended and is not saved yet, by its root."""
         self._refused: dict[AgentProcess, StoreError] = {}
-        """Those of them that the store has refused, and why."""
+        """Those unsaved families that the store has refused, with the error."""
         self._waiting: dict[AgentProcess, None] = {}
-        """The processes that wait until there are fewer of them, in the order in which they came."""
+        """The processes that wait for memory before they begin, in order of arrival."""
         store.attach(self._is_watched)
 
     def _is_watched(self, root_id: str) -> bool:
-        """Whether somebody waits for a process of a family or follows it; nobody does if none of it is in memory."""
+        """Whether somebody waits for a process of a family or follows it; False if none of it is in memory."""
         root = self._known.get(root_id)
         return root is not None and any(each.watched for each in root.family)
 
     def hold(self, process: AgentProcess) -> None:
-        """Keep a process that begins to run, with its family, until it is stored."""
+        """Keep a process that begins to run in memory until its family is stored."""
         if not process.options.ephemeral:
             self._held[process.id] = self._known[process.id] = process
 
@@ -103,7 +103,7 @@ class AgentProcessRepository:
     def has(self, process: AgentProcess) -> bool:
         """Whether this program may run and change a process without asking the store first.
 
-        It may if it has the lease of the family, or made it and has stored nothing of it yet.
+        It may if it has the lease of the family, or if it created the family and has stored nothing of it yet.
         """
         root = process.root
         return root.id in self._leases or not self.is_stored(root)
@@ -111,9 +111,9 @@ class AgentProcessRepository:
     async def enter(self, process: AgentProcess) -> bool:
         """Prepare the store for a process that begins to run. Returns False if another program has its family.
 
-        This waits while too much that has ended is not saved yet. Raises `StoreError` if its steps are to be stored, or
-        too much is not saved, and the store cannot be reached. If a new process may have been stored all the same, this
-        waits for the store: otherwise another program would begin it later.
+        Waits while ended families that are not saved yet take too much memory. Raises `StoreError` if the store cannot
+        be reached and the process's steps are to be stored, or memory is short. If a new process may have been stored
+        despite an error, this waits for the store: otherwise another program would start it later.
         """
         root = process.root
         if process.options.ephemeral:
@@ -137,9 +137,9 @@ class AgentProcessRepository:
         return not process.remote
 
     async def claim(self, process: AgentProcess) -> bool:
-        """Take the lease of the family of a process, to run or change it. Returns False if another program has it.
+        """Acquire the lease of a process's family, to run or change it. Returns False if another program has it.
 
-        What another program has changed is read first. Raises `StoreError`, and `Unreadable`.
+        Changes of another program are read first. Raises `StoreError`, and `Unreadable`.
         """
         root = process.root
         async with self._lock(root):
@@ -164,7 +164,7 @@ class AgentProcessRepository:
             return True
 
     def _take(self, root: AgentProcess, lease: Lease) -> None:
-        """Note that this program has a family, and may run it."""
+        """Note that this program has the lease of a family, and may run it."""
         self._leases[root.id] = lease
         if log := root.log:
             log.continue_at(lease.version + lease.token)
@@ -172,7 +172,7 @@ class AgentProcessRepository:
             each.remote = False
 
     async def claim_for(self, process: AgentProcess, change: Callable[[], None]) -> None:
-        """Take the lease of a family if that is possible, and make a change, which looks whether it was."""
+        """Acquire the lease of a family if possible, and call `change` in any case; it has to check for the lease."""
         try:
             if not await self.claim(process):
                 _log.warning("Process %s is not continued here: another program runs it.", process.id)
@@ -181,7 +181,7 @@ class AgentProcessRepository:
         await self.release(process)
 
     async def release(self, process: AgentProcess) -> None:
-        """Give the lease of a family back if nothing of it runs here, and no outcome is still to be stored."""
+        """Release the lease of a family if nothing of it runs here, and no outcome is still to be stored."""
         root = process.root
         async with self._lock(root):
             needed = (each.busy or (each.storing and not each.remote) for each in root.family)
@@ -194,7 +194,7 @@ class AgentProcessRepository:
                     self._held.pop(each.id, None)
 
     async def hand_over(self, process: AgentProcess, wake_at: datetime) -> int | None:
-        """Leave a family that is to run to others; from `wake_at` on it is due. Raises `LeaseLost`."""
+        """Release a family for other programs to run; it is due from `wake_at` on. Raises `LeaseLost`."""
         root = process.root
         async with self._lock(root):
             held = self._leases.pop(root.id, None)
@@ -211,13 +211,13 @@ class AgentProcessRepository:
             return lease and lease.version
 
     async def when_stored(self, process: AgentProcess) -> AgentProcess:
-        """The process, which has begun, as soon as the store has it, if its steps are stored."""
+        """Return a process that has begun, as soon as it is stored if its steps are stored."""
         while process.durable and process.outcome is None and not self.is_stored(process):
             await process.changed()
         return process
 
     async def checkpoint(self, process: AgentProcess) -> None:
-        """Store a process between two of its actions; wait for the store as long as it takes."""
+        """Store a process between two actions; wait for the store as long as it takes."""
         root = process.root
         async with self._lock(root):
             if process.remote or not self.is_stored(root):
@@ -236,7 +236,7 @@ class AgentProcessRepository:
                 await self._commit(root, changes, release=False)
 
     async def store_steps(self, process: AgentProcess) -> None:
-        """Store what the running actions of a process have done; wait for the store as long as it takes."""
+        """Store the new steps of a process's running actions; wait for the store as long as it takes."""
         root = process.root
         async with self._lock(root):
             if process.remote or not self.is_stored(process):
@@ -246,11 +246,11 @@ class AgentProcessRepository:
                 await retried(process, lambda: self._commit(root, {process: change}, release=False))
 
     async def save(self, process: AgentProcess) -> None:
-        """Store what rests in the family of a process; a family that is not stored yet, when nothing runs in it."""
+        """Store the processes of a family that rest; store a new family only when nothing runs in it."""
         if process.options.ephemeral:
             return
         root = process.root
-        async with self._lock(root):  # records are increments: the next follow these
+        async with self._lock(root):  # records are increments, so their order counts
             if not self.is_stored(root):
                 try:
                     await self._save_first(root)
@@ -260,7 +260,7 @@ class AgentProcessRepository:
                 await retried(process, lambda: self._commit_resting(root))
 
     async def _save_first(self, root: AgentProcess) -> None:
-        """Save a family in which nothing runs any more."""
+        """Save a new family, if nothing runs in it any more."""
         family = [each for each in root.subtree if not each.options.ephemeral]
         if [each for each in family if each.driven or each.outcome is None]:
             return
@@ -268,7 +268,7 @@ class AgentProcessRepository:
         if not self.store.durable:
             await self._commit(root, changes, release=True)
             return
-        # Its caller may have the answer already, so callers may be faster than the disk.
+        # Its caller may have the answer already: what waits for the disk has to be counted and limited.
         objects = (value for each in family for value in each.blackboard.history)
         self._refused.pop(root, None)
         self._unsaved[root] = _PROCESS * len(family) + _COPIES * sum(map(estimated_size, objects))
@@ -290,14 +290,14 @@ class AgentProcessRepository:
 
     @property
     def _is_full(self) -> bool:
-        """Whether nothing more may begin, as families that have ended and are not saved yet take too much memory."""
+        """Whether no process may begin, since unsaved ended families take too much memory."""
         return bool(self._unsaved) and sum([*self._unsaved.values()]) > _MOST_BYTES
 
     async def _wait_for_room(self, process: AgentProcess) -> None:
-        """Wait until more may begin, or the process that wants to is ended.
+        """Wait until the process may begin, or its end is requested.
 
-        If the store has refused everything that is not saved yet, one of the families is saved again. Raises
-        `StoreError` if that is refused too.
+        If the store has refused all unsaved families, one of them is saved again. Raises `StoreError` if it is refused
+        again.
         """
         self._waiting[process] = None
         try:
@@ -313,13 +313,13 @@ class AgentProcessRepository:
             del self._waiting[process]
 
     async def save_all(self) -> None:
-        """Try again to store what rests and is kept in memory only."""
+        """Try again to store the resting processes that are kept in memory only."""
         for process in tuple(self._held.values()):
             if not self.is_stored(process.root):
                 await self.save(process)
 
     async def _commit_resting(self, root: AgentProcess) -> None:
-        """Save what rests in a family, and give its lease back if nothing of it runs."""
+        """Save the resting processes of a family, and release its lease if nothing of it runs."""
         changes = self.family_records.resting(root)
         unwritable = self.family_records.unwritable
         release = not any(each.busy or (each in unwritable and not each.over) for each in root.family)
@@ -353,9 +353,9 @@ class AgentProcessRepository:
             self._ended.append(root)
 
     async def erase(self, root_id: str) -> bool:
-        """Drop all that is stored of a family in which nothing runs here, for good, by the id of its root.
+        """Delete all stored data of a family in which nothing runs here, by the id of its root.
 
-        Returns False if another program runs it: nothing is dropped then. Raises `StoreError`.
+        Returns False, and deletes nothing, if another program runs it. Raises `StoreError`.
         """
         async with self._locks.setdefault(root_id, anyio.Lock()):
             try:
@@ -370,18 +370,18 @@ class AgentProcessRepository:
             return True
 
     async def check_leases(self) -> None:
-        """Stop running families whose leases other programs have taken, because this one was held up for too long."""
+        """Stop families whose leases other programs have taken over, because this one was blocked for too long."""
         leases = [*self._leases]
         for root_id in set(leases).difference(await self.store.held(leases) if leases else ()):
             root = self._known.get(root_id)
             if root is None:
                 continue
-            async with self._lock(root):  # it may have been given back just now, and taken again
+            async with self._lock(root):  # the lease may have been released and acquired again meanwhile
                 if root_id in self._leases and not await self.store.held([root_id]):
                     self._leave(root, lost=True)
 
     def _leave(self, root: AgentProcess, *, lost: bool = False) -> None:
-        """Run nothing of a family here any more; `lost`: another program has taken it over."""
+        """Stop running a family here; `lost`: another program has taken it over."""
         if lost:
             _log.warning("Another program goes on with process %s.", root.id)
         self._leases.pop(root.id, None)
@@ -393,12 +393,12 @@ class AgentProcessRepository:
             each.detach()
 
     def let_go(self, process: AgentProcess) -> None:
-        """Keep a process no longer that was stored at rest, now that nobody follows it any more."""
+        """Release a stored process at rest from memory, now that nobody follows it any more."""
         if self.is_stored(process) and not process.busy and self.family_records.is_complete(process):
             self._held.pop(process.id, None)
 
     def open_log(self, root: AgentProcess, *, new: bool = False) -> None:
-        """Keep the events of a family from now on; of a `new` one the first is that it was created."""
+        """Record the events of a family from now on; for a `new` family the first event is `ProcessCreated`."""
         if root.log is None:
             here = ref(root)  # the log must not keep it alive
 
@@ -413,7 +413,7 @@ class AgentProcessRepository:
             root.listeners.add(root.log)
 
     async def store_events(self, seconds: float) -> None:
-        """Store events that have waited for longer than that for the next save of their family."""
+        """Store the events that have waited longer than `seconds` for the next save of their family."""
         since = monotonic() - seconds
         for root in [each for each in self._known.values() if each.log and each.log.waiting_since <= since]:
             known = self._locks.get(root.id)
@@ -423,21 +423,21 @@ class AgentProcessRepository:
                         await self._commit(root, {}, release=False)
 
     async def events(self, root: AgentProcess, after: int, limit: int) -> Sequence[EventRecord]:
-        """The next events of a family after the one of that number, in order, stored or not."""
+        """The next events of a family after number `after`, in order, stored or not."""
         if root.log is None:
             return await self.store.events(root.id, after, limit)
         return await root.log.read(self.store, root.id, after, limit)
 
     def _lock(self, root: AgentProcess) -> AbstractAsyncContextManager[object]:
-        """The lock of a family; with a store in memory, which makes nobody wait, nothing can come in between."""
+        """The lock of a family. A store in memory needs none, since its methods never suspend."""
         return self._locks.setdefault(root.id, anyio.Lock()) if self.store.durable else _UNLOCKED
 
     def live(self, process_id: str) -> AgentProcess | None:
-        """The process of that id as it is in the memory of this program; None: it is not there."""
+        """The process of that id in the memory of this program; None: it is not there."""
         return self._held.get(process_id) or self._known.get(process_id)
 
     async def find(self, process_id: str) -> AgentProcess | None:
-        """The process of that id; None if it is unknown or was dropped."""
+        """The process of that id, from memory or the store; None if it is unknown or was dropped."""
         known = self.live(process_id)
         if known is not None:
             root = known.root
@@ -451,22 +451,22 @@ class AgentProcessRepository:
         if not stored:
             return None
         known = self._known.get(process_id)
-        if known is not None:  # somebody may have been faster, and what was read is old
+        if known is not None:  # it may have been read or changed here meanwhile
             root = known.root
             if root.id in self._leases or (root.version is not None and root.version >= version):
                 return known
         return self._read(stored, version).get(process_id)
 
     async def refresh(self, process: AgentProcess) -> None:
-        """Read a family again that another program runs."""
+        """Update a family that another program runs from the store."""
         async with self._lock(root := process.root):
             if root.id not in self._leases:
                 await self._read_again(root)
 
     async def take_over(self, lease: Lease) -> AgentProcess | None:
-        """The root of a family that the store gave to us; None: it was given back since. Raises `Unreadable`."""
+        """The root of a family whose lease the store gave to us; None: it was released since. Raises `Unreadable`."""
         async with self._locks.setdefault(lease.root, anyio.Lock()):
-            if lease.root in self._leases:  # somebody here was faster, and may have changed something since
+            if lease.root in self._leases:  # already taken over here, and perhaps changed since
                 return self._known[lease.root]
             if not await self.store.held([lease.root]):
                 return None
@@ -476,21 +476,21 @@ class AgentProcessRepository:
             return found[lease.root]
 
     async def orphans(self) -> Mapping[str, Lease]:
-        """The leases of families that are due, by root, of which this program does not know that it has them."""
+        """The leases of due families, by root, that the store assigned to this program without its knowledge."""
         return {each.root: each for each in await self.store.due_here() if each.root not in self._leases}
 
     async def give_back(self, lease: Lease) -> None:
-        """Leave a family to others that is due and cannot go on here."""
+        """Release a due family that cannot continue here."""
         self._leases.pop(lease.root, None)
         await self.store.release(lease)
 
     @property
     def watched(self) -> Sequence[AgentProcess]:
-        """The processes that somebody in this program waits for or follows, and that it does not run."""
+        """The processes that somebody here waits for or follows, and that this program does not run."""
         return [each for each in self._known.values() if each.watched and each.root.id not in self._leases]
 
     async def follow(self) -> None:
-        """Read those families again that somebody watches here and another program has changed."""
+        """Update the families that somebody watches here and that another program has changed."""
         roots = {root.id: root for each in self.watched if self.is_stored(root := each.root)}
         versions = await self.store.versions([*roots]) if roots else _NONE
         for root_id, root in roots.items():
@@ -515,7 +515,7 @@ class AgentProcessRepository:
             each.settle(Terminated("It has ended, and was dropped from the store before this program saw how."))
 
     def _read(self, stored: Sequence[StoredProcess], version: int) -> dict[str, AgentProcess]:
-        """The processes of a family as the store has them; those that live in this program are changed to that."""
+        """The processes of a family as the store has them; objects in this program's memory are updated."""
         here = {each.process.id: self._known[each.process.id] for each in stored if each.process.id in self._known}
         told = {each: len(each.progress.history) for each in here.values()}
         found = self.family_records.restored(stored, here)
@@ -533,15 +533,15 @@ class AgentProcessRepository:
         return {each.id: each for each in found}
 
     async def counts(self) -> Mapping[str, int]:
-        """How many processes have each status; those that live in this program count as they are now."""
-        held = dict(self._held)  # one that is stored while the store answers is held no more
+        """The number of processes with each status, including those in this program's memory."""
+        held = dict(self._held)  # before the query: a process may be saved and released during it
         counts = Counter(await self.store.counts(without=held.keys()))
         counts.update(str(each.status) for each in held.values())
         return counts
 
     async def records(self) -> list[ProcessRecord]:
-        """The records of all processes, oldest first; of one that lives in this program, as it is now."""
-        held = dict(self._held)  # one that is stored while the store answers is held no more
+        """The records of all processes, oldest first; those in this program's memory as they are now."""
+        held = dict(self._held)  # before the query: a process may be saved and released during it
         records = {each.id: each for each in await self.store.records()}
         kept = {*records, *held, *self._held}
         records.update((each.id, record_of(each)) for each in {**held, **self._known}.values() if each.id in kept)
@@ -550,9 +550,9 @@ class AgentProcessRepository:
     async def page_of_records(
         self, caller: Caller | None, *, after: str, limit: int, statuses: Collection[str], newest_first: bool
     ) -> Sequence[ProcessRecord]:
-        """At most `limit` records of a caller's processes, or of all, from the one that follows the process `after`.
+        """At most `limit` records, after the process `after`, of the processes of a caller or of all.
 
-        A store that outlives the program does not know processes yet that it only gets when they have ended.
+        A store that outlives the program does not know processes yet that are stored only when they end.
         """
         if self.store.durable:
             return await self.store.records(
@@ -566,7 +566,7 @@ class AgentProcessRepository:
 
 
 async def retried(process: AgentProcess, work: Callable[[], Awaitable[T]]) -> T | None:
-    """Do what needs the store; while that is away, try again. None: another program runs the process."""
+    """Call a function that needs the store, and retry while it is away. None: another program runs the process."""
     pause = _FIRST_PAUSE
     while True:
         try:
@@ -581,7 +581,7 @@ async def retried(process: AgentProcess, work: Callable[[], Awaitable[T]]) -> T 
 
 
 def _due_at(family: Sequence[AgentProcess]) -> datetime | None:
-    """When a family that rests has to be continued: when a question expires, or at once if something is to run."""
+    """When a resting family must continue: when a question expires, or at once if something is to run."""
     if [each for each in family if each.ready]:
         return _DUE_NOW
     asked = [each for process in family if not process.over for each in process.open_questions]

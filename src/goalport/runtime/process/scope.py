@@ -1,7 +1,7 @@
 """The scope of a run: an agent, the actions of components, and its goals, compiled for the planner.
 
-It is built once for an agent, shared by all its processes, and holds no state of a process. Also here: which part of
-its parent's blackboard a sub-process is given, because that depends on the scope of the child.
+It is built once for an agent, shared by all its processes, and holds no state of a process. Also here: which objects of
+its parent's blackboard a sub-process gets, because that depends on the scope of the child.
 """
 
 from collections import defaultdict
@@ -51,13 +51,13 @@ from goalport.tools import ToolGroupResolver
 
 Search: TypeAlias = Callable[[Problem], Plan | Undecided | NoPlan]
 _ANSWERS = 256
-"""The number of search results that are cached, and of problems and world states."""
+"""The most search results that are cached, and the most problems and world states."""
 PLANNING_SECONDS = 1.0
 """The most seconds that a search may take, since it blocks the event loop."""
 
 
 def asks_a_model(action: Action) -> bool:
-    """Whether an action is given an `Ai`: by a parameter, or in the constructor of its class."""
+    """Whether an action gets an `Ai`: by a parameter, or in the constructor of its class."""
     kinds = [each.type for each in action.parameters if isinstance(each, (Injected, ProvidedInput))]
     held = map(type, getattr(action.owner, "__dict__", {}).values())
     taken = getattr(type(action.owner).__init__, "__annotations__", {}).values()  # it may not be constructed yet
@@ -65,12 +65,12 @@ def asks_a_model(action: Action) -> bool:
 
 
 def asks_models(agent: Agent) -> bool:
-    """Whether models are asked when an agent runs: by its planner, or by an action."""
+    """Whether an agent may ask models when it runs: by its planner, or by an action."""
     return agent.planner.asks_models or any(map(asks_a_model, agent.actions))
 
 
 class Scope:
-    """An agent with the components' actions, compiled to operators and facts that can be read off a blackboard."""
+    """An agent with the components' actions, compiled to operators and to facts that can be read from a blackboard."""
 
     def __init__(self, agent: Agent, components: Iterable[Agent] = ()) -> None:
         whole = agent.with_components(tuple(components))
@@ -79,12 +79,12 @@ class Scope:
         self.conditions: dict[str, Condition] = {each.name: each for each in conditions_of(self.agent)}
         self.goals: dict[str, Goal] = {each.name: each for each in self.agent.goals}
         self.long_goals = frozenset(each.name for each in self.agent.goals if each.export.long)
-        """The goals that are declared long: who starts a process for one may fetch its result later."""
+        """The goals that are declared long-running: their callers may fetch the result later."""
         self.plan_goals: dict[str, PlanGoal] = {each.name: plan_goal(each) for each in self.agent.goals}
         self.reached = {name: Plan(each, (), 0.0, each.value) for name, each in self.plan_goals.items()}
-        """The plan to each goal where that holds already."""
+        """For each goal, the empty plan for when the goal holds already."""
         self.with_computed_cost = tuple(each for each in self.actions.values() if each.cost or each.value)
-        """The actions whose cost or value is computed anew for each plan."""
+        """The actions whose cost or value is computed again for each plan."""
         self._condition_costs: dict[Fact, float] = {
             Holds(each.name): each.cost for each in self.agent.conditions if each.cost
         }
@@ -99,7 +99,7 @@ class Scope:
         self._answers: dict[object, Plan | Undecided | NoPlan] = {}
         steps_and_goals = (*self.system.operators, *self.plan_goals.values())
         self.facts = tuple(dict.fromkeys(fact for each in steps_and_goals for fact in each.requires))
-        """The facts that actions and goals need to be true or false."""
+        """The facts that actions and goals require to be true or false."""
         available = [each for each in self.facts if isinstance(each, Available)]
         unnamed = [each for each in available if each.binding == DEFAULT_BINDING]
         self._by_class = [each for each in unnamed if _is_plain(each.type)]
@@ -113,13 +113,13 @@ class Scope:
         self._generic = tuple(each for each in (*takes, *of_goals) if not _is_plain(each.type))
         self._triggers = tuple(each for each in self.facts if isinstance(each, LastResult))
         self._numbered = tuple(dict.fromkeys((*self.facts, *map(HasRun, self.actions))))
-        """The facts in the order of their bits: a set of facts is an integer, because it is asked for at each step."""
+        """The facts in the order of their bits: a set of facts is an integer, for speed, since each step needs one."""
         self._bits: Mapping[Fact, int] = {fact: 1 << place for place, fact in enumerate(self._numbered)}
         self._has_run = {name: self._bits[HasRun(name)] for name in self.actions}
         self._bits_by_class: dict[type, int] = {}
         self._worlds: dict[int, WorldState] = {}
         self.starts: dict[object, WorldState] = {}
-        """What is known at the starts that were asked for; whoever explains goals fills it."""
+        """The world states of the starts that were asked for; the code that explains goals fills it."""
         self._facts_by_type: dict[object, frozenset[Fact]] = {}
         self.groups = tuple(each for each in self.facts if isinstance(each, GroupAvailable))
         named = [each for each in self.facts if isinstance(each, Holds)]
@@ -129,13 +129,13 @@ class Scope:
 
     @property
     def may_help_itself(self) -> bool:
-        """Whether its agent is asked when a process is stuck: then a goal may be reached though no plan leads to it."""
+        """Whether its agent handles a stuck process: then a goal may be reached although no plan leads to it."""
         return any(isinstance(self.actions[each].owner, StuckHandler) for each in self.goals)
 
     def problem(
         self, system: PlanningSystem, start: WorldState, goals: tuple[str, ...], excluded: frozenset[str]
     ) -> Problem:
-        """The problem from these facts to goals by name, without certain actions; cached, as its answer is."""
+        """The planning problem from a start to these goals, without excluded actions; cached, as its solution is."""
         question = (system, start, goals, excluded)
         problem = self._problems.get(question)
         if problem is None:
@@ -161,7 +161,7 @@ class Scope:
         return found
 
     def system_on(self, blackboard: Blackboard) -> PlanningSystem:
-        """The operators as they are when clearing this blackboard would keep some objects."""
+        """The operators for this blackboard: clearing it does not remove protected objects."""
         if not blackboard.protects:
             return self.system
         left = blackboard.spawn()
@@ -184,7 +184,7 @@ class Scope:
     def world_on(self, blackboard: Blackboard, groups: ToolGroupResolver, has_run: Iterable[str]) -> WorldState:
         """What is known from a blackboard, the tool groups and the actions that have run; conditions are unknown.
 
-        What is known again is the same object again, so that it is found fast where answers are cached.
+        Equal states are the same object, so that cached solutions are found fast.
         """
         bits = self._bits_on(blackboard, groups)
         for name in has_run:
@@ -222,7 +222,7 @@ class Scope:
         return found
 
     def facts_given_by(self, kind: object) -> frozenset[Fact]:
-        """The facts that are true once there is an object that is declared as a type, whatever it is at run time."""
+        """The facts that are true once there is an object declared as `kind`, whatever its class is at run time."""
         facts = self._facts_by_type.get(kind)
         if facts is None:
             classes = (*kind.__mro__, None) if is_told_by_bases(kind) else self._facts_by_class
@@ -237,7 +237,7 @@ class Scope:
 
     @cached_property
     def _facts_by_class(self) -> Mapping[type | None, Sequence[Fact]]:
-        """The facts about objects, by their class; under None those whose types other classes may say to belong to."""
+        """The facts about objects, by required class; under None those whose types are not told by base classes."""
         found = defaultdict[type | None, list[Fact]](list)
         for each in self.facts:
             if isinstance(each, Available | LastResult):
@@ -245,16 +245,16 @@ class Scope:
         return found
 
     def infer_type(self, binding: str, value: object) -> object:
-        """The generic type of an object that has no declared type and does not show it itself; None: it is not known.
+        """The generic type of an object whose class does not tell it and that has no declared type; None: unknown.
 
-        It is the one that the agent takes under this name, else from its callers, else anywhere; if several types are
-        possible, it is none of them.
+        It is the type that the agent takes under this name, else from its callers, else anywhere; None if several are
+        possible.
         """
         return inferred_type(binding, value, self._generic, self.unmade) if self._generic else None
 
     @cached_property
     def durable_goals(self) -> frozenset[str]:
-        """The goals whose processes are stored at each step: they are long or durable, or may ask people."""
+        """The goals whose processes are stored at each step: they are long-running or durable, or may ask people."""
         if any(each.outputs.may_wait for each in self.agent.actions):
             return frozenset(self.goals)
         asks = asks_models(self.agent)
@@ -266,14 +266,14 @@ class Scope:
 
     @cached_property
     def unmade(self) -> tuple[object, ...]:
-        """The types that some action needs and no action makes."""
+        """The types that some action needs and no action produces."""
         made = {fact for each in self.system.operators for fact in _made_true(each)}
         unnamed = (each for each in self.facts if isinstance(each, Available) and each.binding == DEFAULT_BINDING)
         return tuple(dict.fromkeys(each.type for each in unnamed if each not in made))
 
 
 def _triggered(action: Action) -> Action:
-    """An action of a chatbot, with the message that it takes as its trigger unless it has one."""
+    """An action of a chatbot, triggered by the message that it takes, unless it declares a trigger."""
     taken = (each.type for each in action.inputs if each.required)
     message = next((each for each in taken if isinstance(each, type) and issubclass(each, UserMessage)), None)
     if message is None or action.settings.trigger is not None:
@@ -291,7 +291,7 @@ def inputs_of(parameters: Iterable[Parameter]) -> Iterator[Available]:
 
 
 def inferred_type(binding: str, value: object, takes: Iterable[Available], unmade: Collection[object]) -> object:
-    """The type of an object without a declared type, by the inputs and the unmade types; see `Scope.infer_type`."""
+    """The type of an object without a declared type, by inputs and unmade types; see `Scope.infer_type`."""
     may_be = [each for each in takes if not _is_plain(each.type) and matcher(each.type)(value)]
     if not may_be or any(is_of(value, None, each.type) for each in may_be):
         return None
@@ -304,15 +304,16 @@ def inferred_type(binding: str, value: object, takes: Iterable[Available], unmad
 
 
 def _is_plain(kind: object) -> bool:
-    """Whether the class of a value decides alone: it does not for generic types and structural protocols."""
+    """Whether a value's class alone decides about a type; it does not for generic types and structural protocols."""
     return not is_generic(kind) and not getattr(kind, "_is_protocol", False)
 
 
 def blackboard_for_child(blackboard: Blackboard, scope: Scope, *, called_with_inputs: bool) -> Blackboard:
-    """A copy of the parent's blackboard for a sub-process, without what the sub-process makes itself.
+    """A copy of the parent's blackboard for a sub-process, without what the sub-process produces itself.
 
-    States are not copied, nor conditions in `post` of the child's actions, nor objects of types that its actions make.
-    A child that is called without inputs takes them from its parent: then objects that its actions take are kept.
+    States are not copied, nor conditions in `post` of the child's actions, nor objects of types that its actions
+    produce. A child that is called without inputs takes them from the parent: then objects that its actions take are
+    kept.
     """
     copy, actions = blackboard.spawn(), scope.actions.values()
     takers = () if called_with_inputs else actions

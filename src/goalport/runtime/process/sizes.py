@@ -7,23 +7,23 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, Non
 from typing import Any, Final
 
 _LOOKS: Final = 64
-"""About how many values with parts are looked at."""
+"""About how many nested values are inspected."""
 _MOST_PARTS: Final = 1_000
-"""How many parts of one value are each asked for their own size."""
+"""The most parts of one value whose own size is measured."""
 _OVERHEAD: Final = 400
-"""What an object with a `__dict__` takes besides its fields: a pydantic model takes more than a data class."""
+"""Bytes that an object with a `__dict__` takes besides its fields; pydantic models take more than data classes."""
 _ATOMS: Final = (str, bytes, int, float, bool, NoneType)
 _ATOM_TYPES: Final = frozenset(_ATOMS)
 _HOLDERS: Final = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
-"""What holds something besides its fields, also where a class is derived of it."""
+"""Classes whose instances hold data outside of `__dict__`, also in subclasses."""
 _SHARED: Final = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
-"""What a value refers to and the rest of the program has as well."""
+"""Objects that a value refers to but shares with the rest of the program."""
 
 
 def estimated_size(value: object) -> int:
     """About how many bytes a value takes with everything that it holds.
 
-    Of a value with many parts some are looked at, and the others count as large as these.
+    If it has many parts, some are measured, and the others count as large as these on average.
     """
     fields: dict[str, object] | None = getattr(value, "__dict__", None)
     if type(fields) is dict and _ATOM_TYPES.issuperset(map(type, fields.values())):
@@ -52,5 +52,5 @@ def _size(value: object, looks: int) -> float:
 
 
 def _some(values: Sequence[Any], most: int) -> Sequence[Any]:
-    """At most so many of the values, from all places."""
+    """At most `most` of the values, taken at regular intervals."""
     return values[:: -(-len(values) // most)] if len(values) > most else values

@@ -1,9 +1,9 @@
 """The loop of a process: observe the facts, plan, run the first action of the plan, and repeat.
 
 The search for a plan is pure; only the user's conditions, costs and values are awaited. Also here is what may happen in
-between: a pause that the options demand, waiting for people when no action can run, and handling a stuck process: its
-policy may end it, or its handlers may help it, in order. A kill or a termination takes precedence over handlers; and
-pruning, which removes actions that cannot help before a process begins. (User guide, section 3.2.2.)
+between: a pause that the options demand; waiting for people when no action can run; and a stuck process, which its
+policy may end or its handlers may help, in order. A kill or a termination takes precedence over handlers. Pruning
+removes actions that cannot help, before a process begins. (User guide, section 3.2.2.)
 """
 
 import math
@@ -48,10 +48,10 @@ from goalport.tools import CALL_SITE, ContextValues, ToolGroupResolver
 
 _log = getLogger(__name__)
 DEAREST: Final = 1e9
-"""What a cost counts as that cannot be computed: more than any real one, and small enough to be added up exactly."""
+"""The cost of an action whose cost method fails: more than any real cost, and small enough to be added exactly."""
 _LARGEST: Final = sys.float_info.max
 _ROUNDS: Final = 20
-"""How many times in a row handlers may request a new plan with which no action can run."""
+"""The most times in a row that handlers may request a new plan with which no action can run."""
 
 
 class _Faulty(Exception):
@@ -60,7 +60,7 @@ class _Faulty(Exception):
 
 @contextmanager
 def _blaming(owner: object, method: str) -> Generator[None]:
-    """A block in which a user's policy, schedule or handler is called: its failure ends the process."""
+    """A block that calls a user's policy, schedule or handler: a failure of it ends the process."""
     try:
         yield
     except Exception as error:
@@ -68,10 +68,9 @@ def _blaming(owner: object, method: str) -> Generator[None]:
 
 
 async def drive(process: AgentProcess, *, stepped: bool = False) -> None:
-    """Run a process until it has an outcome, which is stored in the process; `stepped`: run one step, and let it rest.
+    """Run a process until it has an outcome, which is stored in the process; `stepped`: run one step only.
 
-    A kill takes precedence over an outcome that came at the same moment. Of a process that has ended for good, the
-    sub-processes that have not ended are killed.
+    A kill takes precedence over an outcome of the same moment. If the process is over, its sub-processes are killed.
     """
     agent = process.agent
     with process_span(agent.name, process_id=process.id, description=agent.description, trace=process.trace) as span:
@@ -96,7 +95,7 @@ async def drive(process: AgentProcess, *, stepped: bool = False) -> None:
 
 
 async def _run(process: AgentProcess, *, stepped: bool) -> Outcome | None:
-    """Take steps as the current process, in the scope that a kill cancels, and the deadline."""
+    """Take steps as the current process, in a cancel scope with the deadline, which a kill cancels."""
     if process.outcome is None:
         process.status, process.driven = ProcessStatus.RUNNING, True
     process.runs_since = time.monotonic()
@@ -146,7 +145,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
         return await _go_on(process, resumed)
     planner = planner_for(process.agent, process.options)
     found, actual = await formulate(process, planner)
-    resumed = resumed or _resumed(process)  # costs take their time, and an answer may have come meanwhile
+    resumed = resumed or _resumed(process)  # an answer may have come while costs were computed
     skipped, progress.skipped = progress.skipped, frozenset()
     if not isinstance(found, Plan):
         if skipped:
@@ -156,7 +155,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
         newer = process.blackboard.last_entry
         end = await _go_on(process, resumed)
         if newer is not None and process.blackboard.last_entry is None:
-            process.blackboard.renew(newer)  # what has come since triggers its action afterwards
+            process.blackboard.renew(newer)  # an object that came meanwhile triggers its action afterwards
         return end
     process.goal = process.scope.goals.get(found.goal.name)
     process.plan = tuple([step.action for step in found.steps])
@@ -177,7 +176,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
 
 
 def _resumed(process: AgentProcess) -> str:
-    """The first of the actions that were parked after a trigger and can go on; empty: there is none."""
+    """The first parked action with a trigger that can continue now; empty: there is none."""
     if not process.progress.triggers:
         return ""
     waiting = {*process.pending, *process.progress.interrupted}
@@ -185,7 +184,7 @@ def _resumed(process: AgentProcess) -> str:
 
 
 async def _go_on(process: AgentProcess, action: str) -> Outcome | None:
-    """Let an action that was parked go on with what had triggered it, whatever is worth more by now."""
+    """Continue a parked action with the object that triggered it, even if other actions have a higher value now."""
     if overrun := _overrun(process):
         return Terminated(overrun)
     process.blackboard.renew(process.progress.triggers[action])
@@ -199,7 +198,7 @@ def _goal_reached(process: AgentProcess) -> Completed:
     if process.listeners.attentive:
         process.emit(GoalAchieved(goal.name, process_id=process.id))
     result = process.progress.results.get(goal.action)
-    # An action that returns None because its output was there already has achieved its goal nevertheless.
+    # An action may return None because its output was on the blackboard already: the goal is reached.
     return Completed(result if result is not None or goal.output is None else process.blackboard.last(goal.output))
 
 
@@ -212,9 +211,9 @@ def _overrun(process: AgentProcess) -> str | None:
 
 
 async def paused(process: AgentProcess, action: str) -> bool:
-    """Pause before the next action if required. Returns whether there was a pause: then a new plan is needed."""
+    """Pause before the next action if required. Returns whether it paused: then a new plan is needed."""
     progress = process.progress
-    if progress.paused_after >= len(progress.history):  # there was one since an action has last run
+    if progress.paused_after >= len(progress.history):  # it paused already since the last action
         return False
     progress.paused_after = len(progress.history)
     seconds = float(process.options.delay) if progress.history else 0.0
@@ -236,9 +235,9 @@ async def paused(process: AgentProcess, action: str) -> bool:
 
 
 async def unstick(process: AgentProcess, outcome: Outcome) -> Outcome | None:
-    """Let the handlers help a stuck process. Returns None if one did; any other outcome is returned unchanged.
+    """Call the handlers of a stuck process. Returns None if one helped; another outcome is returned unchanged.
 
-    The agents' instances that are handlers are asked first, then the handlers of the options.
+    Agents' instances that are handlers are called first, then the handlers of the options.
     """
     if not isinstance(outcome, Stuck):
         return outcome
@@ -270,7 +269,7 @@ async def unstick(process: AgentProcess, outcome: Outcome) -> Outcome | None:
 
 
 def _why_futile(process: AgentProcess) -> str | None:
-    """Why it is useless to ask the handlers again; None: they may help."""
+    """Why it is useless to call the handlers again; None: they may help."""
     progress, board = process.progress, process.blackboard
     facts = tuple(map(id, board.objects)), tuple(board.conditions.items())
     standing = *facts, frozenset(progress.has_run), frozenset(progress.left_out)
@@ -286,9 +285,9 @@ def _why_futile(process: AgentProcess) -> str | None:
 
 
 async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | Outcome, WorldState]:
-    """The plan from the current state, or the outcome of a process that has none; with the actual facts.
+    """The plan from the current state, or an outcome if there is none; and the facts that are known.
 
-    Conditions are evaluated one by one, and only those that can change the plan.
+    Conditions are evaluated one by one, and only if they can change the plan.
     """
     costs, values = dict[str, float](), dict[str, float]()
     answers: dict[Fact, bool | None] = {}
@@ -312,7 +311,7 @@ async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | Out
             )
         waiting = process.pending
         if planner.looks_ahead and len(goals := process.goals) == 1 and not waiting:
-            reached = scope.reached[goals[0]]  # no search would find another plan, if the only goal holds
+            reached = scope.reached[goals[0]]  # if the only goal holds, a search would find the same plan
             has_run = scope.goals[goals[0]].action in progress.has_run
             if has_run and reached.goal.requires.keys() <= actual.true:
                 return reached, actual
@@ -331,7 +330,7 @@ async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | Out
 
 
 async def _evaluate(process: AgentProcess, condition: Condition) -> bool | None:
-    """Whether a condition holds; None: nobody knows, so neither it nor its opposite lets an action run."""
+    """Whether a condition holds; None: unknown, so that neither it nor its negation lets an action run."""
     if missing(condition.parameters, process.blackboard):
         return False
     context = ActionContext(process, action=condition.name)
@@ -350,7 +349,7 @@ async def _evaluate(process: AgentProcess, condition: Condition) -> bool | None:
 async def _figure(
     process: AgentProcess, action: Action, cost: Cost, declared: float, faulty: float, least: float = -math.inf
 ) -> float:
-    """A cost or value: `declared` while an input of its method is missing, and `faulty` if the method gives none."""
+    """A computed cost or value; `declared` if an input of its method is missing, `faulty` if the method fails."""
     if missing(cost.parameters, process.blackboard):
         return declared
     context = ActionContext(process, action=cost.name)
@@ -370,7 +369,7 @@ async def _figure(
 
 
 def usable_figure(figure: object, least: float) -> float | None:
-    """A figure as a float, if it is a number of at least `least`; else None. Only a cost may be infinite: never."""
+    """A number as a float, if it is at least `least`; else None. Only a cost may be infinite: the action never runs."""
     if not isinstance(figure, (int, float, Decimal)) or (isinstance(figure, Decimal) and figure.is_nan()):
         return None  # a Decimal NaN cannot be compared
     if least == 0 and figure == math.inf:
@@ -379,7 +378,7 @@ def usable_figure(figure: object, least: float) -> float | None:
 
 
 def pruned(scope: Scope, blackboard: Blackboard, goals: Collection[str], groups: ToolGroupResolver) -> Scope:
-    """A scope without the actions that cannot help to reach the goals, for a process that begins with a blackboard."""
+    """A scope without the actions that cannot help to reach the goals from this blackboard."""
     start = WorldState(frozenset(scope.facts_on(blackboard, groups)), scope.evaluated_conditions)
     wanted = tuple(map(scope.plan_goals.__getitem__, goals))
     useful = prune(Problem(scope.system_on(blackboard), start, wanted))

@@ -1,6 +1,6 @@
-"""Ready-made shapes of work: one function, several at once, a repetition; each an agent, or a part of an action.
+"""Ready-made forms of work: one function, concurrent functions, a repetition; each an agent, or part of an action.
 
-`AgentBuilder` makes agents of other shapes out of functions and prompts.
+`AgentBuilder` makes other agents from functions and prompts.
 
 Below: `process`, in whose actions they run. Above: only the authors of agents use it.
 """

@@ -1,7 +1,7 @@
-"""`AgentBuilder`: an agent made of functions, of prompts, and of what a program decides, in place of a class.
+"""`AgentBuilder`: an agent that a program builds from functions and prompts, without a class.
 
-Its functions are put into a class that is made when the agent is built, and that is read as any other is: so they take
-and give what methods take and give, without `self`. (User guide, section 3.7.)
+The functions become methods of a generated class, which is read as any other class. So they take and return what
+methods take and return, without `self`. (User guide, section 3.7.)
 """
 
 import inspect
@@ -37,9 +37,9 @@ _ROOT = re.compile(r"[.\[]")
 class AgentBuilder:
     """`jokes = AgentBuilder("Jokes", "Tells jokes")`, then `@jokes.action` above functions, and `jokes.build()`.
 
-    Each decorator returns the function as it was, and can be called with a function as well. A builder with
-    `component=True` makes a component, whose actions and conditions every agent may use. `planner`, `opaque`,
-    `provider` and `version` are those of `@agent`; `resolvers` fill parameters of their own choice.
+    Each decorator returns the function unchanged, and can be called with a function as well. With `component=True` it
+    builds a component, whose actions and conditions every agent may use. `planner`, `opaque`, `provider` and `version`
+    are those of `@agent`; `resolvers` fill the parameters that they support.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class AgentBuilder:
     @overload
     def condition(self, /, *, name: str = "", cost: float = 0.0) -> Callable[[F], F]: ...
     def condition(self, function: Callable[..., Any] | None = None, /, *, name: str = "", cost: float = 0.0) -> Any:
-        """Add a function that answers whether a condition holds; None says that nobody knows."""
+        """Add a function that returns whether a condition holds; None means that it is unknown."""
         return self._add(decorators.condition(name=name, cost=cost), function, name)
 
     @overload
@@ -141,10 +141,10 @@ class AgentBuilder:
     ) -> Callable[..., Awaitable[G]]:
         """Add an action that is made of a prompt, such as `"A joke about {topic.content}"`; it returns its function.
 
-        The object that it takes is `{input}` in the prompt; it is also found by the name of its class, `{topic}`, which
-        several objects need. With `template=True` the prompt is the name of a template, for which these are the
-        variables. `llm` is what `Ai.with_llm` takes. `name` defaults to `to_` and the name of the result's class;
-        `settings` are those of `@action`. Raises `DeclarationError` for a name in the prompt that is not there.
+        The object that it takes is `{input}` in the prompt; it is also available by the name of its class, `{topic}`,
+        which is needed if it takes several objects. With `template=True` the prompt is the name of a template with
+        these variables. `llm` is what `Ai.with_llm` takes. `name` defaults to `to_` and the name of the result's class;
+        `settings` are those of `@action`. Raises `DeclarationError` for an unknown name in the prompt.
         """
         kinds = (takes,) if isinstance(takes, type) else tuple(takes)
         named = {snake(type_label(each)): each for each in kinds}
@@ -179,7 +179,7 @@ class AgentBuilder:
         return read_agent(self._marking(made)(), SERVICE_TYPES, self._resolvers)
 
     def __goalport_unserved__(self) -> str:
-        """Why a workspace does not serve it, if that is probably not intended."""
+        """Why a workspace does not serve it, if that is probably a mistake; else an empty text."""
         return "" if self._built else f"the builder of {self.name} was never asked to build its agent. Write .build()."
 
     def _add(self, mark: Callable[[Any], Any], function: Callable[..., Any] | None, name: str) -> Any:
@@ -191,7 +191,7 @@ class AgentBuilder:
         own = known or name or getattr(function, "__name__", "")
         if not own.isidentifier() or own.startswith("__"):
             raise self._mistake("a function with a name", f"it is {own!r}", 'Write name="…".')
-        # The mark is put on what holds the function, so that it may be added to several builders.
+        # The staticmethod is marked, not the function, so that several builders can use the function.
         member = self._members.setdefault(own, staticmethod(function))
         if member.__func__ is not function:
             raise self._mistake("functions of different names", f"two are called {own!r}", 'Write name="…" for one.')
@@ -203,7 +203,7 @@ class AgentBuilder:
 
 
 def _check_placeholders(where: str, prompt: str, known: set[str]) -> None:
-    """Raise `DeclarationError` if there is no such object for a placeholder."""
+    """Raise `DeclarationError` if a placeholder of the prompt names no known object."""
     fix = "Write braces that are no placeholder twice: {{."
     try:
         fields = [name for _, name, _, _ in string.Formatter().parse(prompt) if name is not None]

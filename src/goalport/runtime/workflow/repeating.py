@@ -46,7 +46,7 @@ class Repetition(Workflow[T]):
 
 @dataclass(frozen=True, slots=True)
 class _Repeated(Generic[T]):
-    """A task that is repeated, and what decides when it is enough: a function, else the score of an evaluator."""
+    """A task that is repeated, and the test that ends it: a function, else the score of an evaluator."""
 
     kind: type[T]
     task: Step[T] | None = None
@@ -56,7 +56,7 @@ class _Repeated(Generic[T]):
     threshold: float = 0.9
 
     def with_max_iterations(self, limit: int, /) -> Self:
-        """Make so many attempts at most, and give the best of them. Raises `DeclarationError` for a limit below 1."""
+        """Make at most `limit` attempts, and return the best. Raises `DeclarationError` for a limit below 1."""
         if type(limit) is not int or limit < 1:
             raise _mistake(self.kind, "a limit of 1 or more rounds", f"it is {limit!r}", "Raise it.")
         return replace(self, limit=limit)
@@ -67,7 +67,7 @@ def _mistake(kind: object, expected: str, came: str, fix: str) -> DeclarationErr
 
 
 def _repetition(rounds: _Repeated[T]) -> Repetition[T]:
-    """The workflow that a builder makes when it knows all."""
+    """The workflow of a complete builder."""
     task = rounds.task
     if task is None:
         raise _mistake(rounds.kind, "a function to repeat", "there is none", "Write repeating(…) before.")
@@ -95,10 +95,10 @@ def _repetition(rounds: _Repeated[T]) -> Repetition[T]:
 
 
 async def _attempts(rounds: _Repeated[T], task: Step[T], context: ActionContext) -> History[T]:
-    """All attempts, of which the last is accepted, or none."""
+    """All attempts: the last one is accepted, or none is."""
     context, history = context.on_copy(), History[T]()
     taken = any(fits(rounds.kind, each.type) for each in task.wants(()))
-    # What another repetition has made is hidden, except for an object that the task begins with.
+    # Objects of another repetition are hidden, except an object that the task takes as input.
     for kind in (Feedback, History, *(() if taken else (rounds.kind,))):
         context.blackboard.hide_all(kind)
     last: tuple[object, ...] = ()  # the newest attempt and its feedback
@@ -127,7 +127,7 @@ async def _attempts(rounds: _Repeated[T], task: Step[T], context: ActionContext)
 
 @dataclass(frozen=True, slots=True)
 class RepeatUntil(_Repeated[T]):
-    """A task that is repeated until a condition holds for what it gave.
+    """A task that is repeated until a condition holds for its result.
 
     `RepeatUntil.returning(Draft).repeating(write).until(lambda draft: draft.words > 500)`. At the limit, the last
     attempt is the result.
@@ -143,7 +143,7 @@ class RepeatUntil(_Repeated[T]):
     @overload
     def repeating(self, function: Callable[[History[T], ActionContext], Given[T]] | Function[T], /) -> Self: ...
     def repeating(self, function: Function[T], /) -> Self:
-        """Repeat this function, whose parameters are filled as those of an action, and with the `History[T]`.
+        """Repeat this function. Its parameters are filled as those of an action; it may also take the `History[T]`.
 
         The parameters of a lambda are the context, or the history and the context.
         """
@@ -156,7 +156,7 @@ class RepeatUntil(_Repeated[T]):
     def until(self, function: Function[bool], /) -> Repetition[T]:
         """End when this function returns True for the newest attempt.
 
-        The parameters of a lambda are the attempt, or the attempt and the history, in which it is the last.
+        The parameters of a lambda are the attempt, or the attempt and the history, which ends with that attempt.
         """
         last = newest(self.kind)
         return _repetition(replace(self, good=read_step(function, bool, [last], [last, _HISTORY])))
@@ -164,7 +164,7 @@ class RepeatUntil(_Repeated[T]):
 
 @dataclass(frozen=True, slots=True)
 class RepeatUntilAcceptable(_Repeated[T]):
-    """A generator whose attempts are evaluated, and which gets the feedback, until one is acceptable.
+    """A task that is repeated, with the feedback to its last attempt, until an attempt is acceptable.
 
     `RepeatUntilAcceptable.returning(Report).repeating(write).with_evaluator(criticise)` is a workflow that ends at a
     score of 0.9, or with the best attempt of five.
@@ -176,7 +176,7 @@ class RepeatUntilAcceptable(_Repeated[T]):
         return RepeatUntilAcceptable(kind)
 
     def with_score_threshold(self, threshold: float, /) -> Self:
-        """Accept an attempt with this score or a better one. Raises `DeclarationError` unless it is from 0 to 1."""
+        """Accept an attempt with at least this score. Raises `DeclarationError` unless it is from 0 to 1."""
         if not is_number(threshold) or not 0 <= threshold <= 1:
             raise _mistake(self.kind, "a threshold from 0 to 1", f"it is {threshold!r}", "Scores are from 0 to 1.")
         return replace(self, threshold=threshold)
@@ -186,7 +186,7 @@ class RepeatUntilAcceptable(_Repeated[T]):
     @overload
     def with_acceptance_criteria(self, function: Callable[[Feedback, T], Given[bool]] | Function[bool], /) -> Self: ...
     def with_acceptance_criteria(self, function: Function[bool], /) -> Self:
-        """Accept an attempt when this function returns True, in place of the threshold.
+        """Accept an attempt when this function returns True, instead of by its score.
 
         The parameters of a lambda are the feedback, or the feedback and the attempt.
         """
@@ -220,10 +220,10 @@ class RepeatUntilAcceptable(_Repeated[T]):
         self, function: Callable[[T, ActionContext], Given[Feedback]] | Function[Feedback], /
     ) -> Repetition[T]: ...
     def with_evaluator(self, function: Function[Feedback], /) -> Repetition[T]:
-        """Evaluate each attempt with this function, and so complete the workflow.
+        """Evaluate each attempt with this function, and return the complete workflow.
 
         Its parameters are filled as those of an action; those of a lambda are the attempt, or the attempt and the
-        context. What it raises ends the workflow.
+        context. If it raises, the workflow fails with that error.
         """
         attempt = newest(self.kind)
         evaluator = read_step(function, Feedback, [attempt], [attempt, context_itself])

@@ -1,4 +1,4 @@
-"""`ScatterGatherBuilder` and `ConsensusBuilder`: several functions at once, and one that makes one result of theirs.
+"""`ScatterGatherBuilder` and `ConsensusBuilder`: several concurrent functions, and one that merges their results.
 
 (User guide, section 3.7.1.)
 """
@@ -34,27 +34,27 @@ R = TypeVar("R")
 T = TypeVar("T")
 F = TypeVar("F")
 Branches = Mapping[str, F] | Iterable[F]
-"""Functions by the names that they are to have, or functions that have names."""
+"""Functions by their display names, or functions that use their own names."""
 _AT_ONCE = 8
 _MOST_REASONS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class BranchFailure:
-    """A function of a scatter that gave no result.
+    """A function of a scatter that returned no result.
 
-    A consolidator has all of them by a parameter `failures: list[BranchFailure]`.
+    A consolidating function gets all failures by a parameter `failures: list[BranchFailure]`.
     """
 
     branch: str
     """Its name, as in the progress of the process."""
     reason: str
-    """Why, in words that may be shown to those who run the process."""
+    """The reason, in words that may be shown to the callers of the process."""
 
 
 @dataclass(frozen=True)  # not slots=True: on Python 3.11 `Gathered[E](…)` fails with it
 class Gathered(Generic[E]):
-    """What the functions of a scatter gave."""
+    """The results of the functions of a scatter."""
 
     elements: list[E]
     failures: list[BranchFailure]
@@ -62,7 +62,7 @@ class Gathered(Generic[E]):
 
 @dataclass(frozen=True)
 class ScatterGatherBuilder(Generic[R, E]):
-    """Functions that run at once, and one that consolidates what they give.
+    """Functions that run concurrently, and one that merges their results.
 
     `ScatterGatherBuilder.returning(FactChecks).from_elements(FactCheck).generated_by(checks).consolidated_by(merge)`.
     """
@@ -74,9 +74,9 @@ class ScatterGatherBuilder(Generic[R, E]):
     branches: Sequence[Step[E]] = ()
     max_concurrency: int = _AT_ONCE
     minimum: int | None = None
-    """With how many elements it goes on; None: with all."""
+    """The least number of elements with which it continues; None: all."""
     seconds: float | None = None
-    """How long a branch may take."""
+    """The most seconds that a branch may take; None: no limit."""
 
     @staticmethod
     def returning(kind: type[T]) -> "ScatterGatherBuilder[T, Any]":
@@ -84,7 +84,7 @@ class ScatterGatherBuilder(Generic[R, E]):
         return ScatterGatherBuilder(kind, object)
 
     def from_elements(self, kind: type[T]) -> "ScatterGatherBuilder[R, T]":
-        """Say of what type the elements are that the result is made of."""
+        """Declare the type of the elements from which the result is made."""
         return ScatterGatherBuilder(self.kind, kind)
 
     @overload
@@ -96,9 +96,9 @@ class ScatterGatherBuilder(Generic[R, E]):
     def generated_by(self, functions: Branches[Function[E]], /, *, max_concurrency: int = _AT_ONCE) -> Self:
         """Run these functions, `max_concurrency` at once; their parameters are filled as those of an action.
 
-        A mapping gives them names of your own, by which progress, plans and spans call them. Where one fails, the
-        others are cancelled and its error is raised, unless `with_minimum_results` was said; where one asks a person,
-        all others finish first. Raises `DeclarationError` for no function and a limit below 1.
+        A mapping gives them names, which progress, plans and spans show. If one fails, the others are cancelled and its
+        error is raised, unless `with_minimum_results` was called; if one asks a person, all others finish first. Raises
+        `DeclarationError` for no function and a limit below 1.
         """
         found = self._read(functions)
         if not found:
@@ -112,7 +112,7 @@ class ScatterGatherBuilder(Generic[R, E]):
     sourced_from = generated_by
 
     def with_minimum_results(self, minimum: int | None, /) -> Self:
-        """Go on without the functions that fail, if at least so many elements are there; with None, fail with them."""
+        """Continue without failed functions, if there are `minimum` elements; None: a failure ends the workflow."""
         most = len(self.branches) if self.branches else None
         if minimum is not None and (type(minimum) is not int or minimum < 1 or (most and minimum > most)):
             wanted = f"a minimum from 1 to {most}, the number of functions" if most else "a minimum of 1 or more"
@@ -120,7 +120,7 @@ class ScatterGatherBuilder(Generic[R, E]):
         return replace(self, minimum=minimum)
 
     def with_time_limit(self, seconds: float, /) -> Self:
-        """Let each function fail that takes longer; without it, only the deadline of the process ends one."""
+        """Let each function fail that takes longer; without a limit, only the deadline of the process applies."""
         if not is_number(seconds) or not seconds > 0:
             raise self._mistake("seconds above 0", f"it is {seconds!r}", "Raise it.")
         return replace(self, seconds=seconds)
@@ -132,10 +132,10 @@ class ScatterGatherBuilder(Generic[R, E]):
         self, function: Callable[[list[E], ActionContext], Given[R]] | Function[R], /
     ) -> Workflow[R]: ...
     def consolidated_by(self, function: Function[R], /) -> Workflow[R]:
-        """Make the result of the list of elements, in the order of the functions, by this function.
+        """Make the result with this function from the list of elements, which is in the order of the functions.
 
-        Its parameters are filled as those of an action, with the list, and with `list[BranchFailure]`: the functions
-        that failed. The parameters of a lambda are the list, or the list and the context.
+        Its parameters are filled as those of an action. It may also take the list, and a `list[BranchFailure]` of the
+        failed functions. The parameters of a lambda are the list, or the list and the context.
         """
         if not self.branches:
             raise self._mistake("functions to generate elements", "there are none", "Give them before.")
@@ -172,7 +172,7 @@ class ScatterGatherBuilder(Generic[R, E]):
             raise self._mistake("functions to generate elements", f"it is {functions!r}", "Pass a list or a mapping.")
         steps = [read_step(each, self.element, [context_itself]) for _, each in named]
         names = [" ".join(own.split()) or each.name for (own, _), each in zip(named, steps, strict=True)]
-        # Those that share a name get the number of their place.
+        # Functions with equal names get their number as a suffix.
         return tuple(
             replace(each, name=name if names.count(name) == 1 else f"{name} {place}")
             for place, (name, each) in enumerate(zip(names, steps, strict=True), start=1)
@@ -225,7 +225,7 @@ class ScatterGatherBuilder(Generic[R, E]):
 
 @dataclass(frozen=True)
 class ConsensusBuilder(ScatterGatherBuilder[R, R]):
-    """A scatter whose sources give objects of the result's type: from several answers to a question, one.
+    """A scatter whose functions return objects of the result's type: it merges several answers to a question into one.
 
     `ConsensusBuilder.returning(Verdict).sourced_from(judges).with_consensus_by(majority)`.
     """

@@ -1,14 +1,14 @@
-"""A workflow: its steps, its stages, and what it becomes: an agent to deploy, or a part of an action.
+"""A workflow, its stages and steps; it becomes an agent to deploy, or runs as a part of an action.
 
-A step is a function of the author, with its parameters read as those of an action are. One without an annotation, as in
-a lambda, is filled by its position with what the place of the step offers; an annotated one from the blackboard of the
-step: a copy of that of the action, on which the workflow puts what its steps hand on to one another. A step that is
-repeated gets what the rounds gave so far by a parameter `history: History[Report]`.
+A step is a function of the author, whose parameters are read as those of an action. A parameter without annotation, as
+in a lambda, is filled by its position, with objects that the builder's method names. Annotated parameters are filled
+from the step's blackboard: a copy of the action's, on which the workflow puts the results of earlier steps. A repeated
+step gets the results of earlier rounds by a parameter `history: History[Report]`.
 
-Stages run one after the other, and each is an action of the agent, so that plans show them and each is stored when it
-has ended. As part of an action they run in that action: its journal has what their models replied and people answered,
-so nothing of it is paid or asked twice, although nobody could find the workflow again by a name. Only the result leaves
-the workflow. All builders end here. (User guide, sections 3.6.11, 3.7.)
+Stages run one after the other. Each is an action of the agent, so that plans show it and it is stored when it has
+ended. As part of an action, all stages run in that action. Its journal has the replies of models and the answers of
+people, so nothing is paid or asked twice after an interruption, although the workflow has no name of its own there.
+Only the result leaves the workflow. All builders end here. (User guide, sections 3.6.11, 3.7.)
 """
 
 import inspect
@@ -49,11 +49,11 @@ T = TypeVar("T")
 I = TypeVar("I", default=None)  # noqa: E741 - an input
 J = TypeVar("J")
 Given = Awaitable[R] | R
-"""What a function gives, whether it is async or not."""
+"""The result of a function, async or not."""
 Function = Callable[..., Given[R]]
 """A function of the author, whose parameters are filled as those of an action."""
 Offer = Callable[[ActionContext], object]
-"""Gets what a parameter without annotation is filled with."""
+"""Returns the object for a parameter without annotation."""
 
 
 def is_number(value: object) -> bool:
@@ -80,7 +80,7 @@ class Attempt(Generic[T]):
 
     result: T
     feedback: Feedback | None = None
-    """What the evaluator said of it; None where there is no evaluator."""
+    """The feedback of the evaluator; None if there is no evaluator."""
     accepted: Annotated[bool, Field(description="Whether it was good enough, so that no other was made")] = False
 
     @property
@@ -102,7 +102,7 @@ class History(Generic[T]):
 
     @property
     def best(self) -> Attempt[T] | None:
-        """The accepted attempt, or else that with the best score, of equal ones the newest; None in the first round."""
+        """The accepted attempt, else the newest of those with the best score; None in the first round."""
         return max(reversed(self.attempts), key=lambda each: (each.accepted, each.score), default=None)
 
     def __len__(self) -> int:
@@ -130,12 +130,12 @@ def newest(kind: object) -> Offer:
 class _Filled:
     """Fills parameters of a step that are not read as those of an action: a `Resolver` of goalport.
 
-    One without an annotation gets what its place offers, or its default, as in `lambda context, model=model: …`; one
-    that takes a `History` gets the attempts.
+    A parameter without an annotation gets the offered object, or its default, as in `lambda context, model=model: …`; a
+    parameter of type `History` gets the attempts.
     """
 
     offers: dict[str, Offer]
-    """By the names of parameters."""
+    """The offers by parameter name."""
 
     def supports(self, parameter: inspect.Parameter, /) -> bool:
         if parameter.annotation is not parameter.empty:
@@ -156,7 +156,7 @@ class Step(Generic[R]):
     function: Callable[..., object]
     parameters: tuple[Parameter, ...]
     kind: type[R]
-    """The type of what it gives."""
+    """The type of its result."""
 
     @property
     def label(self) -> str:
@@ -182,7 +182,7 @@ class Step(Generic[R]):
         return False
 
     def wants(self, given: Sequence[object]) -> Iterable[Input]:
-        """The inputs that have to be there before the workflow begins; `given` are the types that it makes itself."""
+        """The inputs that must exist before the workflow begins; `given` are the types that it produces itself."""
         inputs = (each for each in self.parameters if isinstance(each, Input) and each.required)
         return (each for each in inputs if not any(fits(kind, each.type) for kind in given))
 
@@ -218,8 +218,8 @@ _WITH_AI = frozenset({Ai, *(each for each in SERVICE_TYPES if issubclass(ActionC
 def read_step(function: Function[R], kind: type[R], *offered: Sequence[Offer]) -> Step[R]:
     """Read a function of a workflow.
 
-    `offered` says for one parameter without annotation, for two, and so on, what they are filled with. Raises
-    `DeclarationError` for a function that actions could not be made of either.
+    `offered` lists the objects for functions with one parameter without annotation, with two, and so on. Raises
+    `DeclarationError` for a function that could not be an action either.
     """
     if not callable(function):
         expected, came, fix = f"a function that gives {with_article(kind)}", function, "Pass the function itself."
@@ -256,23 +256,23 @@ class Stage:
     name: str
     description: str
     kind: object
-    """The type of what it gives."""
+    """The type of its result."""
     steps: Sequence[Step[Any]]
     """The functions that it may call."""
     made: Sequence[object]
-    """The types that it puts on the blackboards of its steps itself."""
+    """The types that the stage itself puts on the blackboards of its steps."""
     run: Callable[[ActionContext], Awaitable[object]]
     inputs: tuple[Input, ...] = ()
-    """What it takes besides what its steps want."""
+    """Inputs of the stage itself, in addition to those of its steps."""
 
     @property
     def wants(self) -> tuple[Input, ...]:
-        """The inputs that have to be there when it begins, each once."""
+        """The inputs that must exist when the stage begins, each once."""
         wanted = chain(self.inputs, *(each.wants(self.made) for each in self.steps))
         return tuple({(repr(each.type), each.binding): each for each in wanted}.values())
 
     def action(self, agent: str) -> Action:
-        """The action of an agent. Raises `DeclarationError` where what it gives could not be annotated so."""
+        """The stage as an action of an agent. Raises `DeclarationError` if no action can return its type."""
 
         async def run(context: ActionContext, **_: object) -> object:
             return await self.run(context.on_copy())
@@ -292,7 +292,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Workflow(Generic[R]):
-    """A workflow: `build_agent` makes an agent of it, and `as_sub_process` runs it in an action."""
+    """A workflow: `build_agent` makes an agent of it, and `as_sub_process` runs it inside an action."""
 
     kind: type[R]
     """The type of the result."""
@@ -312,8 +312,8 @@ class Workflow(Generic[R]):
     ) -> Agent:
         """An agent that runs the workflow; it is deployed as any other, at the top level of a module in `agents/`.
 
-        `goal` describes what it achieves, by default as `description` does, and `export` says how that is published.
-        It is opaque: no other agent plans with its actions. Its processes are found again after a restart when it is
+        `goal` describes what it achieves, by default as `description` does; `export` says how the goal is published.
+        The agent is opaque: no other agent plans with its actions. Its processes continue after a restart if it is
         deployed again under the same name. Raises `DeclarationError` for an empty name or description.
         """
         for what, text in (("name", name), ("description", description)):
@@ -334,7 +334,7 @@ class Workflow(Generic[R]):
     async def as_sub_process(self, context: ActionContext, *inputs: object) -> R:
         """Run the workflow in the action of this context, on a copy of its blackboard to which `inputs` are added.
 
-        Raises `NonRetryable`, before anything runs, when an input is not there, and else what the steps raise.
+        Raises `NonRetryable` before it begins if an input is missing, and the errors of its steps.
         """
         own, made = context.on_copy(*inputs), list[object]()
         for stage in self.stages:
@@ -359,7 +359,7 @@ class Workflow(Generic[R]):
 
 @dataclass(frozen=True)
 class SimpleAgentBuilder(Generic[R, I]):
-    """The simplest agent, which is one function.
+    """The simplest agent, with one function.
 
     `SimpleAgentBuilder.returning(Joke).running(tell).build_agent("Joker", "Tells a joke")`.
     """
@@ -373,7 +373,7 @@ class SimpleAgentBuilder(Generic[R, I]):
         return SimpleAgentBuilder(kind)
 
     def consuming(self, kind: type[J]) -> "SimpleAgentBuilder[R, J]":
-        """Let the workflow begin with an object of this type; several may be named, one after the other."""
+        """Add an input type, an object of which must exist when the workflow begins; call it once for each type."""
         return SimpleAgentBuilder(self.kind, (*self.inputs, kind))
 
     @overload
