@@ -76,21 +76,21 @@ from goalport.workspace.settings import DeclaredSettings, Settings, secrets_in, 
 
 _log = logging.getLogger(__name__)
 _ERASED_AT_ONCE: Final = 50
-"""How many processes are erased at the same time: a database writes together what is asked of it at once."""
+"""How many processes are erased at the same time: a database batches concurrent writes."""
 
 
 class Start(TypedDict, total=False):
-    """How a process is started, besides its agent and the objects that it begins with."""
+    """The options for starting a process, apart from its agent and its input objects."""
 
     bindings: Mapping[str, object] | None
     """Objects that are put on its blackboard under their names."""
     goals: Sequence[str] | None
-    """The names of the agent's goals that count; by default all."""
+    """The names of the agent's goals to pursue; by default all."""
     options: ProcessOptions | None
     """By default those of the platform."""
     caller: Caller
     spent: Iterable[Spending]
-    """What models have cost before, such as for choosing the agent: it counts as the process's own."""
+    """Costs of models before the start, such as for choosing the agent; they count towards the process."""
 
 
 class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
@@ -112,10 +112,10 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
       processes that hold secrets are not stored there.
     - `max_threads`: the most `def` functions that run at once, each in a worker thread.
     - `retry`: how often an action that fails is tried again, unless the action says otherwise.
-    - `lease_seconds`: after how long without a sign of life other programs on the same store go on with the processes
-      of this one.
-    - `engine`: decides which of these programs runs a process that is stored at each step, and when, such as
-      `DbosEngine`; without it, the one that begins or continues it, at once. It needs a store that they share.
+    - `lease_seconds`: seconds without a heartbeat of this program after which other programs on the same store
+      continue its processes.
+    - `engine`: decides which program runs a process that is stored at each step, and when, such as `DbosEngine`.
+      Without it, the program that begins or continues a process runs it at once. It needs a store that they share.
     - `keep_journals`: whether the history of processes keeps what models replied and tools returned, so that a process
       can be replayed in a test.
     - `max_object_bytes`: about how many bytes of memory the result of an action may take; with a larger one, it fails.
@@ -124,7 +124,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     - `documents`: the index of documents that agents search; by default one in memory.
 
     Raises `DeclarationError` or `DeploymentError` for an agent that cannot be deployed, `SettingsError` for a file of
-    upstream servers that cannot be read, `TypeError` for models that are none.
+    upstream servers that cannot be read, `TypeError` for an object in `models` that is no model.
     """
 
     agents: Deployments
@@ -132,19 +132,19 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     processes: Processes
     """The processes that run, wait, or ended not long ago; oldest first."""
     store: ProcessStore
-    """It keeps the processes that nothing runs."""
+    """The store of processes, such as those that wait or have ended."""
     ai: Ai
     """Access to models for code outside of actions; an action has its own."""
     upstream: UpstreamServers
-    """The upstream servers, whose groups of tools are there while they are connected."""
+    """The upstream servers; their tool groups are available while they are connected."""
     problems: tuple[str, ...] = ()
-    """A sentence for each declaration of a workspace that could not be deployed, and each setting of its own."""
+    """A sentence for each mistake in the agents, services, references and declared settings of a workspace."""
     misconfigured: tuple[str, ...] = ()
-    """Those about settings: a server does not start with them."""
+    """The problems with settings that modules declare: a server does not start with them."""
     autonomy: Autonomy
-    """It chooses an agent or a goal by what somebody said."""
+    """Chooses an agent or a goal for what a user asks for."""
     ranker: Ranker | None = None
-    """It ranks agents and goals in place of a model."""
+    """Ranks agents and goals in place of a model; None: a model ranks them."""
     may_chat: Callable[[Caller, Chatbot], bool]
     """Whether a caller may talk to a chatbot, where callers are authenticated."""
     conversations: Conversations
@@ -154,15 +154,15 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     references: NamedReferences = NamedReferences()
     """The references and contributors that prompts can name: those of the workspace's `references.yml`."""
     _settings: Settings | None = None
-    """Those of the workspace from which it was made."""
+    """The settings of the workspace that the platform serves; None: it serves no workspace."""
     _renews_models: bool = False
-    """Whether its models are those of its workspace, which are read again with that."""
+    """Whether the models come from the workspace, so that `load` creates them again."""
     _own_agents: tuple[object, ...] = ()
-    """The agents that the settings ask for: the one that takes a sentence, and the chatbot that uses all others."""
+    """The agents that settings switch on: the front agent (for a sentence), and the chatbot that uses all others."""
     _front: Agent | None = None
-    """The agent that takes a sentence, where a door needs one."""
+    """The front agent, which takes a sentence; None: no door needs it."""
     _pruning: asyncio.Task[None] | None = None
-    """Drops from the store what ended long ago."""
+    """The task that drops processes from the store that ended long ago."""
     _own_store: AbstractAsyncContextManager[object] | None = None
     """The store, if this platform opens and closes it."""
 
@@ -192,14 +192,14 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     ) -> None:
         self._services = (*services, self)
         self._loads = [DeclaredServices(self._given_service)]
-        """What each load of a workspace declares, the last one first: processes go on with what they began with."""
+        """The declared services of each load of the workspace, newest first: processes use those of their load."""
         self._extensions: Extensions = defaultdict(list)
         self._listening: list[Callable[[], None]] = []
-        """Removes the listeners that a workspace declares."""
+        """Functions that remove the listeners that the workspace declares."""
         self._guards, self._llm = tuple(guards), llm or LlmOperations()
         self._templates, self._validators = templates or Templates(), Services(self.service)
         self.options = options or ProcessOptions()
-        """The options of runs that are given none."""
+        """The options of processes that are started without their own."""
         self.upstream = upstream_of(upstream, sampling(lambda: self.ai, lambda: self.models.default))
         self._set_groups(tool_groups)
         self.models, self._earlier_models = models_of(models), list[Models]()
@@ -230,7 +230,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.may_start: Callable[[Caller, Goal], bool] = lambda _caller, _goal: True
         """Whether a caller may start a goal, where callers are authenticated."""
         self.limits_of: Callable[[Caller], Mapping[str, Any]] = lambda _caller: {}
-        """The limits of each process of a caller, where callers have some, as `ProcessOptions.within` takes them."""
+        """The limits for each process of a caller, as arguments of `ProcessOptions.within`; empty: no limits."""
         self.may_chat = lambda _caller, _chatbot: True
         self.autonomy = Autonomy(platform=self)
         for listener in listeners:
@@ -252,11 +252,11 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         services: Iterable[object] = (),
         migrates: bool = True,
     ) -> Self:
-        """A platform that serves what a workspace holds; what cannot be deployed is in `problems`.
+        """A platform that serves the agents of a workspace; what cannot be deployed is in `problems`.
 
-        `models` take the place of those that the workspace and its settings name, `upstream` that of the servers in
-        its `mcp_config.json`, `services` that of services and settings that it declares with their types. `migrates`:
-        a store of an earlier version is changed, and not refused.
+        `models` replace those of the workspace and its settings, `upstream` the servers in its `mcp_config.json`, and
+        `services` the declared services and settings of the same types. `migrates`: whether a store of an earlier
+        version is upgraded; otherwise it is refused.
         """
         store = workspace_store(settings, migrates=migrates)
         platform = cls(
@@ -303,7 +303,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             return self._own_documents
 
     def load(self, workspace: Workspace) -> None:
-        """Deploy the agents of a workspace in place of all others; running processes keep those they began with."""
+        """Deploy the agents of a workspace in place of all others; running processes keep their agents."""
         settings, declared_tables = self._settings, DeclaredSettings()
         if settings is not None:
             if self._renews_models:  # the workspace may have models of its own
@@ -343,7 +343,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             await each.prepare(kinds, owner)
 
     def leave_services(self) -> None:
-        """Leave the services of earlier loads as soon as what runs now has ended."""
+        """Close the services of earlier loads once the processes that run now have ended."""
         earlier, running = self._loads[1:], self.processes.running
 
         async def leave() -> None:
@@ -376,13 +376,13 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     def service(self, kind: type) -> object | None:
         """The service of that type, with which `Provided` parameters are filled, or None.
 
-        Raises `DeploymentError` for one of a workspace that cannot be made.
+        Raises `DeploymentError` for a service of a workspace that cannot be created.
         """
         found = (each(kind) for each in (self._given_service, *(load.find for load in self._loads)))
         return next((each for each in found if each is not None), None)
 
     def _given_service(self, kind: type) -> object | None:
-        """The service that a program gave, or the platform has by itself."""
+        """The service of that type that a program passed, or that the platform itself provides; None: there is none."""
         is_known = not getattr(kind, "_is_protocol", False) or getattr(kind, "_is_runtime_protocol", False)
         services = (*self._services, self.ai, self.models)
         for each in services:
@@ -432,12 +432,12 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         listener: EventListener | None = None,
         **how: Unpack[Start],
     ) -> AgentProcess | None:
-        """Start a process that its caller may leave, and find again by its id, as a rule with all its events.
+        """Start a process that its caller may leave and find again by its id; with `keep_events`, with all its events.
 
-        It is stored when this returns, and then at each step, if the store outlives the program. `once` is a key, and
-        what identifies the inputs: if a process was started under the key before, here or by another program, that is
-        returned, or None if it has other inputs; one that was killed, or is no longer kept, is started again.
-        `listener` hears the process from its beginning. Raises `UnknownName`, and `StoreError`.
+        It is stored when this returns, and then at each step, if the store outlives the program. `once` is a key and a
+        digest of the inputs. If any program has started a process with the key before, that process is returned, or
+        None if its digest differs; a process that was killed or dropped is started again. `listener` receives the
+        events from the beginning. Raises `UnknownName`, and `StoreError`.
         """
         if keep_events:
             how["options"] = (how.get("options") or self.options).with_(keep_events=True)
@@ -463,18 +463,18 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     def live_process(self, process_id: str) -> AgentProcess | None:
         """The process of that id, if it is in the memory of this program, for a listener that cannot await.
 
-        It is there from the start of its run until nothing of it runs here; an ephemeral one is never found.
+        It is found from the start of its run until it no longer runs here; an ephemeral process is never found.
         """
         return self.processes.live(process_id)
 
     async def events(self, process_id: str, after: int = 0) -> AsyncGenerator[LoggedEvent]:
         """The events of a process and of those that it started, in order: first the past ones, then new ones.
 
-        Each has a number; a reader that comes back gives the number of its last event in `after`, and misses none. The
-        events end when the process has ended. There are those of processes whose steps are stored, in any program that
-        uses the store, and of those with `ProcessOptions(keep_events=True)`. What models and tools say to each other is
-        left out unless `keep_journals` is set. Raises `UnknownName`, `StoreError` while the store is away, and
-        `HandedOver` when this program ends first.
+        Each event has a number: to resume without a gap, pass that of the last event received as `after`. The iterator
+        ends when the process has ended. Any program can read the events of a process whose steps are stored; others
+        are kept with `ProcessOptions(keep_events=True)`. Texts between models and tools are left out unless
+        `keep_journals` is set. Raises `UnknownName`, `StoreError` while the store cannot be reached, and `HandedOver`
+        when this program ends first.
         """
         async with aclosing(self.processes.events(await self.process(process_id), after)) as events:
             async for each in events:
@@ -533,15 +533,16 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     async def tell(self, process: str | AgentProcess, *objects: object, caller: Caller | None = None) -> AgentProcess:
         """Begin a turn: put objects on the blackboard of a process that rests, as the newest, and let it go on.
 
-        `process` is its id, or one that has not begun. While it runs, this waits until it rests. `caller` is the caller
-        of the process again, with the scopes of today. Raises `UnknownName`, and `BadInput` if it has ended for good.
+        `process` is the id of a process, or a process that has not begun. While it runs, this waits until it rests.
+        `caller` is the caller of the process, with the scopes that the caller has now. Raises `UnknownName`, and
+        `BadInput` if the process has ended for good.
         """
         found = await self.process(process) if isinstance(process, str) else process
         await self.processes.tell(found, objects, caller)
         return found
 
     async def stop_turn(self, process_id: str, reason: str = "The turn was stopped.") -> None:
-        """End what runs in a process, and so its turn, but not the process, in any program. Raises `UnknownName`."""
+        """End the turn of a process, but not the process, whichever program runs it. Raises `UnknownName`."""
         await self.processes.stop_turn(await self.process(process_id), reason)
 
     def explain(self, goal: str | Goal, given: Sequence[object] = ()) -> Explanation:
@@ -560,7 +561,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         return starting_types(self.agents.scope(agent), found, self.expected_groups, self.service)
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
-        """Add a listener for the events of processes that start from now on, and of models asked outside of any.
+        """Add a listener for the events of processes that start from now on, and of requests to models outside of any.
 
         The returned function removes it.
         """
@@ -602,9 +603,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             await self._own_store.__aexit__(None, None, None)
 
     def llm_engine(self, operation: Operation, groups: ToolGroupResolver | None = None) -> LlmEngine:
-        """What carries out the requests of an `Ai`, by the models, limits and guards of the platform.
+        """The engine for the requests of an `Ai`, with the models, limits and guards of the platform.
 
-        Without `groups`, tools are those that the platform has at that time.
+        Without `groups`, each request uses the tool groups that the platform has at that time.
         """
         return LlmEngine(
             self.models,
@@ -632,4 +633,4 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         groups = (*given, math_group())
         self.groups = ToolGroupResolver(groups, [self.upstream.groups])
         self.expected_groups = ExpectedGroups(groups, self.upstream.groups)
-        """The groups that count as there when a goal is explained and no process runs yet."""
+        """The tool groups that count as available when a goal is explained before any process runs."""

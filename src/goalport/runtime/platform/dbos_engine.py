@@ -1,8 +1,8 @@
 """Processes delivered by DBOS: its durable queue in PostgreSQL limits how many run at once, and how fast they begin.
 
 A delivery is a workflow of DBOS that runs one process until it rests. DBOS knows nothing of what the process does: its
-steps are in the store of processes, and its lease there says who runs it. What a dead program had got, DBOS delivers to
-nobody else; the sweeper of the store does, by submitting the process again. Above: the platform.
+steps are in the store of processes, and its lease there says who runs it. DBOS does not deliver a process again if the
+program that got it has died: the program that takes it over in the store submits it again. Above: the platform.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ _NAME: Final = "goalport"
 """The name of the queue, and of the application to which it belongs."""
 _WORKFLOW: Final = "goalport.drive"
 _PROTOCOL: Final = "1"
-"""What DBOS takes for the version of the application: programs with different ones do not share deliveries."""
+"""The version of the application for DBOS: programs with different versions do not share deliveries."""
 _LOOK: Final = 0.2
 """Seconds between two looks at the queue."""
 _CONNECTIONS: Final = 4
 _PAUSES: Final = (0.05, 0.1, 0.2, 0.0, 0.0)
-"""Seconds to wait until the program that had a process tells DBOS that it rests; then it counts as dead."""
+"""Seconds to wait, one after another, until the last program reports to DBOS that its process rests; 0: it is dead."""
 _TIDY: Final = 60.0
 """Seconds between two looks at what programs have left behind in the queue."""
 _LEFT: Final = timedelta(minutes=2)
@@ -46,13 +46,12 @@ _ENDED: Final = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDE
 
 
 class DbosEngine:
-    """Delivers processes by a queue of DBOS in a PostgreSQL database, as a rule that of the store.
+    """Delivers processes by a queue of DBOS in a PostgreSQL database, usually the database of the store.
 
-    Parameters: `url` is that of the database. Each program runs at most `concurrency` processes at once, and all
+    Parameters: `url` is the URL of the database. Each program runs at most `concurrency` processes at once, and all
     together at most `total_concurrency`; at most `per_minute` are begun or continued in a minute; 0: no limit. The
-    limits of the program that was started last apply to all. `pooler`: the address is that of one such as PgBouncer.
-
-    A program has one engine of DBOS at most. Raises `SettingsError` if DBOS is not installed.
+    limits of the program that was started last apply to all. `pooler`: whether the URL is that of a pooler, such as
+    PgBouncer. A program has one engine of DBOS at most. Raises `SettingsError` if DBOS is not installed.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class DbosEngine:
             "limiter": {"limit": per_minute, "period": 60.0} if per_minute else None,
         }
         self._executor = uuid4().hex
-        """By this name DBOS knows the program. It recovers what it knows of a name when that starts again."""
+        """The name of this program for DBOS; a new one each time, since DBOS recovers deliveries of a name it knows."""
         self._turn = asyncio.Lock()
         self._drive: Drive | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -118,12 +117,12 @@ class DbosEngine:
             delivered = Context().run(asyncio.run_coroutine_threadsafe, self._deliver(drive, process_id), loop)
             await asyncio.wrap_future(delivered)
 
-        # The address as PostgreSQL's own library reads it, which knows several hosts. DBOS would also make a database.
+        # PostgreSQL's own library reads the address, since it knows several hosts. DBOS would also create a database.
         self._database = create_engine(
             "postgresql+psycopg://", creator=connect, pool_size=_CONNECTIONS, max_overflow=0, pool_pre_ping=True
         )
         logger = logging.getLogger("dbos")
-        if not logger.handlers:  # so that DBOS adds none of its own, and what it says goes where all goes
+        if not logger.handlers:  # so that DBOS adds no handler of its own, and its records go where all others go
             logger.addHandler(logging.NullHandler())
         DBOS(
             config={
@@ -201,7 +200,7 @@ class DbosEngine:
 
 
 async def _in_thread(function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-    """Call what waits for a database in a thread, and not in the context of a workflow."""
+    """Call a function that waits for a database in a thread, outside of the context of a workflow."""
     return await asyncio.to_thread(Context().run, function, *arguments, **options)
 
 

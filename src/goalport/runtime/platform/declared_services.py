@@ -1,8 +1,8 @@
-"""The services that a workspace declares, and its settings: found by type, made once, entered and left.
+"""The services and settings that a workspace declares: found by type, created once, entered and left.
 
-One `DeclaredServices` belongs to one load of a workspace. What is entered has a task of its own, in which it is left
-too, whoever needed it first. Below: the declarations. Above: the platform, which asks it for the arguments of
-constructors and actions.
+One `DeclaredServices` belongs to one load of a workspace. A service that is a context manager is entered and left in
+one task of its own, whichever action needs it first. Below: the declarations. Above: the platform, which asks for the
+arguments of constructors and actions.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from goalport.workspace.settings import DeclaredSettings, Settings
 Parameters: TypeAlias = "Mapping[str, tuple[object, bool]]"
 """The type of each parameter, and whether it has to be given."""
 Extensions: TypeAlias = "Mapping[str, list[Any]]"
-"""What extends a platform besides agents and services, by the name of its decorator."""
+"""The extensions of a platform, such as listeners and guards, by the name of their decorator."""
 _METHODS: Final = {
     "listener": ("on_event",),
     "guard": ("check_input", "check_output"),
@@ -40,7 +40,7 @@ _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYW
 
 
 def line_of(error: BaseException, declared: object) -> str:
-    """The last line of the module of a class or function in a traceback, as the end of a sentence; or nothing."""
+    """The line of an error in the module of a class or function, such as `, in line 12`; empty: it is elsewhere."""
     module = getattr(declared, "__module__", None)
     lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_globals.get("__name__") == module]
     return f", in line {lines[-1]}" if lines else ""
@@ -55,7 +55,7 @@ def parameters_of(target: Callable[..., Any]) -> Parameters:
 
 
 def classes_of(hint: object) -> Sequence[type]:
-    """The classes of which a parameter may be given an object; none for plain values."""
+    """The classes of objects that a parameter accepts; none for builtins, such as `str`."""
     return [each for each in alternatives(hint) if isinstance(each, type) and each.__module__ != "builtins"]
 
 
@@ -67,17 +67,17 @@ class _Provider:
     source: Declaration
     needs: Parameters = field(default_factory=dict[str, tuple[object, bool]])
     late: bool = False
-    """Whether it, or what it needs, has to be entered or awaited."""
+    """Whether it, or a service that it needs, has to be entered or awaited."""
     value: Any = None
-    """The object; None: it is not made, or not entered."""
+    """The object; None: it is not created, or not entered, yet."""
     problem: str = ""
     task: "asyncio.Task[None] | None" = None
-    """It enters the service, and leaves it after `stop`."""
+    """The task that enters the service, and leaves it once `stop` is set."""
     opened: "asyncio.Future[None] | None" = None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
 
     def accepted(self, made: Any) -> Any:
-        """What was made, if that is something. Raises `TypeError`."""
+        """The object that was created. Raises `TypeError` for None."""
         if made is None:
             raise TypeError(f"it gives None, and not a {self.kind.__name__}")
         return made
@@ -88,7 +88,7 @@ class _Provider:
 
 
 class DeclaredServices:
-    """The services and settings of one load. `others` finds what a program or the platform itself gives."""
+    """The services and settings of one load; `others` finds those of a program or of the platform itself, by type."""
 
     def __init__(
         self,
@@ -98,11 +98,11 @@ class DeclaredServices:
     ) -> None:
         self._others = others
         self.problems: list[str] = []
-        """A sentence for each service that cannot be made, and for each of several of one type."""
+        """A sentence for each service that cannot be created, and for each that has the type of an earlier one."""
         self._by_type: defaultdict[type, list[_Provider]] = defaultdict(list)
         self._by_target: dict[Callable[..., Any], _Provider] = {}
         self._unmade: dict[int, object] = {}
-        """The agents whose constructors wait for what has to be entered."""
+        """By `id`, the agents whose constructors wait for services that have to be entered."""
         self._entered: list[_Provider] = []
         found = settings or DeclaredSettings()
         given = [_Provider(type(each), Declaration(type(each), ()), value=each) for each in found.tables.values()]
@@ -128,20 +128,20 @@ class DeclaredServices:
         return bool(self._unmade) or any(each.late for each in self._by_target.values())
 
     def find(self, kind: type) -> object | None:
-        """The service of that type, made if need be; None: there is none, or it was not entered yet.
+        """The service of that type, created if necessary; None: there is none, or it was not entered yet.
 
-        Raises `DeploymentError` if it cannot be made, or if there are several.
+        Raises `DeploymentError` if it cannot be created, or if there are several.
         """
         provider = self._provider(kind)
         return None if provider is None else self._object_of(provider)
 
     def extensions(self, declarations: Iterable[Declaration]) -> Extensions:
-        """What extends the platform itself, such as listeners, made now; what cannot be used is added to `problems`."""
+        """Create the extensions of the platform, such as listeners; for each that cannot be used, extend `problems`."""
         made = {role: list[Any]() for role in _METHODS}
         for each, role in ((one, role) for one in declarations for role in one.roles if role in _METHODS):
             provider = self._by_target.get(each.target)
             if provider is None:
-                continue  # the problem of which is known
+                continue  # its problem was noted before
             if provider.late:
                 self.problems.append(
                     f"{each} is made when the workspace is loaded, so neither it nor what it needs can be entered or"
@@ -160,7 +160,7 @@ class DeclaredServices:
         return made
 
     def instance(self, kind: type) -> object | None:
-        """An agent without its constructor's work, if that needs what has to be entered; `prepare` makes up for it."""
+        """An agent whose constructor `prepare` runs later, if it needs services that have to be entered; else None."""
         if not any(each.late for each in self._providers_of(parameters_of(kind))):
             return None
         made = cast("object", object.__new__(kind))
@@ -168,7 +168,7 @@ class DeclaredServices:
         return made
 
     async def prepare(self, kinds: Iterable[type], owner: object) -> None:
-        """Enter the services of these types, and those that the constructor of an agent waits for.
+        """Enter the services of these types, and those of the constructor of an agent, if that still has to run.
 
         Raises `DeploymentError` for one that fails to start.
         """
@@ -180,9 +180,9 @@ class DeclaredServices:
             cast("Any", owner).__init__(**self.arguments(parameters_of(type(owner))))
 
     async def close(self) -> None:
-        """Leave what was entered, the last first; what is needed again is entered again.
+        """Leave the services that were entered, newest first; one that is needed again is entered again.
 
-        One that takes longer than `shutdown_seconds`, and than a second, is cancelled.
+        A service that takes longer than `shutdown_seconds`, or than a second if that is longer, is cancelled.
         """
         while self._entered:
             each = self._entered.pop()
@@ -194,7 +194,7 @@ class DeclaredServices:
                     each.task.cancel()
 
     def _declare(self, declared: Declaration) -> None:
-        """Note what a declaration gives. Raises `DeclarationError` for a function that does not say its type."""
+        """Register what a declaration provides. Raises `DeclarationError` if the type it returns is no class."""
         target = declared.target
         kind: object = target if isinstance(target, type) else declared.hints().get("return")
         if (origin := get_origin(kind)) and issubclass(origin, Iterable | AsyncIterable):
@@ -222,7 +222,7 @@ class DeclaredServices:
                 self._by_type[each].append(provider)
 
     def _resolve(self, provider: _Provider, way: tuple[_Provider, ...] = ()) -> None:
-        """Find out whether a service is late. Raises `DeploymentError` if it needs itself, or what is not there."""
+        """Find out whether a service is late. Raises `DeploymentError` if it needs itself, or a missing service."""
         if provider in way:
             circle = [*way[way.index(provider) :], provider]
             told = f"{', which needs '.join(str(each.source) for each in circle)}: a circle. Break it at one of them."
@@ -253,13 +253,13 @@ class DeclaredServices:
         return found[0] if found else None
 
     def _providers_of(self, parameters: Parameters) -> Iterator[_Provider]:
-        """The providers of parameters, but for what a program gives instead."""
+        """The declared providers of parameters, except where a program passed a service in their place."""
         for hint, _ in parameters.values():
             if all(self._others(kind) is None for kind in classes_of(hint)):
                 yield from (found for kind in classes_of(hint) if (found := self._provider(kind)) is not None)
 
     def arguments(self, parameters: Parameters) -> dict[str, object]:
-        """The objects that there are for parameters, made if need be. Raises `DeploymentError`."""
+        """The available objects for parameters, created if necessary. Raises `DeploymentError`."""
         arguments = dict[str, object]()
         for name, (hint, _) in parameters.items():
             found = (each(kind) for kind in classes_of(hint) for each in (self._others, self.find))
@@ -273,7 +273,7 @@ class DeclaredServices:
         return provider.value
 
     def _called(self, provider: _Provider) -> Any:
-        """What a declaration gives, not entered. Raises `DeploymentError`."""
+        """The result of calling a declaration, before it is entered. Raises `DeploymentError`."""
         if provider.problem:
             raise DeploymentError(provider.problem)
         arguments = self.arguments(provider.needs)
@@ -283,12 +283,12 @@ class DeclaredServices:
             raise provider.failure(error) from error
 
     async def _enter(self, provider: _Provider) -> None:
-        """Have the object of a late service. Raises `DeploymentError`."""
+        """Enter a late service, unless it was entered before. Raises `DeploymentError`."""
         if not provider.late or provider.value is not None:
             return
         if provider.opened is None or provider.opened.done():
             provider.opened, provider.stop = asyncio.get_running_loop().create_future(), asyncio.Event()
-            # Whoever needs it first ends before it does: neither its context nor its cancellation is for others.
+            # The service outlives the action that needs it first, and must not share its context or its cancellation.
             provider.task = asyncio.create_task(self._keep(provider, provider.opened), context=Context())
         await asyncio.shield(provider.opened)
 
@@ -316,7 +316,7 @@ class DeclaredServices:
                 _log.warning("%s failed when it was left: %s", provider.source, error_summary(error))
             else:
                 opened.set_exception(error if isinstance(error, GoalportError) else provider.failure(error))
-                opened.exception()  # whoever waited for it may be gone
+                opened.exception()  # marks it as retrieved, since whoever waited for it may be gone
         finally:
             provider.value = None
             opened.cancel()

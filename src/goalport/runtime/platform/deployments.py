@@ -1,7 +1,7 @@
 """The deployed agents: their names, their compiled scopes, and finding agents and goals by name.
 
-A class is read when it is deployed, and never again. Where it has no instance, one is made, and the platform's services
-are passed to its constructor. Nothing runs here. Below: the reader of classes. Above: the platform.
+A class is read when it is deployed, and never again. It is instantiated, with the platform's services as arguments of
+its constructor. Nothing runs here. Below: the reader of classes. Above: the platform.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,11 +42,11 @@ from goalport.tools.functions import FunctionHandler
 KEEPER = "goalport_result"
 """The name of the agent that keeps results."""
 _UNDEPLOYED = 64
-"""The most agents that run without being deployed whose scopes are cached."""
+"""The most cached scopes of agents that run without being deployed."""
 
 
 class Deployments:
-    """Agents and components by name, in the order in which they came."""
+    """Agents and components by name, in the order in which they were deployed."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Deployments:
         self._injected = SERVICE_TYPES | declared.types | {platform}
         self._declared, self._resolvers, self._service = declared, resolvers, service
         self.of_tools: Mapping[str, Agent] = {}
-        """The agents that call exported tools, which are not deployed; by their names."""
+        """The agents that call exported tools, by name; they are not deployed."""
         self.front: Agent | None = None
         """The agent that takes a sentence and finds the goal that fits; it need not be deployed."""
         self._changing = Lock()
@@ -66,16 +66,16 @@ class Deployments:
         self._set({})
 
     def _set(self, by_name: Mapping[str, Agent]) -> None:
-        """Deploy these; whoever looks meanwhile, in any thread, finds them or those before."""
+        """Deploy these agents in place of all others; another thread sees either the old ones or the new ones."""
         self._by_name, self.all = by_name, tuple(by_name.values())
         self.components = tuple(each for each in self.all if each.component)
         """Their actions and conditions may be used by every agent."""
         self._agents = tuple(each for each in self.all if not each.component)
         self.goals = tuple((agent, goal) for agent in self._agents for goal in agent.goals)
         """Every goal with its agent, in order."""
-        # New at last, so that what is compiled of the agents before is not kept for these.
+        # Replaced last, so that no scope of an earlier agent is kept for a new one.
         self._scopes: dict[str | int, tuple[object, Scope]] = {}
-        """By the name of an agent, or by the id of an object that is kept with its scope, so that the id stays its."""
+        """Scopes by the name of an agent, or the `id` of an object, which is kept too so that its id is not reused."""
 
     def __iter__(self) -> Iterator[Agent]:
         return iter(self._agents)
@@ -153,7 +153,7 @@ class Deployments:
         raise UnknownName("goal", name, [goal.export.name or goal.name for _, goal in self.goals])
 
     def scope(self, declared: object) -> Scope:
-        """The actions that plans for an agent, given by name or as declared, are made of: its own and the components'.
+        """The actions for plans of an agent: its own and the components'. `declared` is its name or its declaration.
 
         It is compiled once. Raises `UnknownName`, and `DeclarationError` for an object that declares no agent.
         """
@@ -170,7 +170,7 @@ class Deployments:
         return known[1]
 
     def _lent_to(self, agent: Agent) -> tuple[Agent, ...]:
-        """Those whose actions an agent may use besides its own."""
+        """The agents and components whose actions an agent may use in addition to its own."""
         if agent.opaque:
             return ()
         others = (each for each in self if not (each.opaque or each.open or each is agent))
@@ -187,11 +187,11 @@ class Deployments:
         return read_agent(made, self._injected, self._resolvers)
 
     def _constructed(self, declared: type) -> object:
-        """An instance of a class whose constructor takes services; the class itself where it can be given none.
+        """An instance of a class whose constructor takes services; the class itself if it takes no services.
 
         A class gets an `Ai`, for example, by asking for one in its constructor (user guide, section 2.4). Raises
-        `DeclarationError` for a constructor that asks for what only a run has, and `DeploymentError` for a service that
-        cannot be made.
+        `DeclarationError` for a constructor that asks for an object of a single run, and `DeploymentError` for a
+        service that cannot be created.
         """
         if not constructor(declared).parameters:
             return declared
@@ -222,11 +222,11 @@ def _place(agent: Agent) -> str:
 
 
 def unstorable_in(agents: Iterable[Agent], *, sealed: bool) -> tuple[str, ...]:
-    """A sentence for each type whose objects surely cannot be written: where it is from, why, and the fix.
+    """A sentence for each type whose objects surely cannot be stored: where it is used, why, and the fix.
 
     `sealed`: whether there is a key that encrypts secrets.
     """
-    held: list[tuple[object, object, str]] = []  # types, each with where it is from; what actions make comes first
+    held: list[tuple[object, object, str]] = []  # types, each with where it is used; outputs of actions come first
     for each_agent in agents:
         for action in each_agent.actions:
             held += [(kind, action.origin, "makes") for exit_ in action.outputs.exits for kind in exit_]
@@ -251,7 +251,7 @@ def unstorable_in(agents: Iterable[Agent], *, sealed: bool) -> tuple[str, ...]:
 @persistent("goalport.platform.tool_agents:ToolCall")
 @dataclass(frozen=True)
 class ToolCall:
-    """What a process that calls a tool begins with."""
+    """The input of a process that calls a tool."""
 
     arguments: dict[str, Any]
 
@@ -259,8 +259,8 @@ class ToolCall:
 def agents_of_tools(tools: Iterable[Tool]) -> Mapping[str, Agent]:
     """The agents of the exported tools that work only in a process, or may have to ask a person, by their names.
 
-    Each has one action, which calls the tool, so that each call of a client is a process. They are deployed nowhere,
-    and known by their names, so that their processes are found again. A tool of another server asks by itself.
+    Each has one action, which calls the tool, so that each call of a client is a process. They are not deployed, but
+    found by name, so that stored processes can be restored. The tools of other servers ask people by themselves.
     """
     in_process = (each for each in tools if each.in_process or (each.may_ask and not each.server))
     return {agent.name: agent for agent in map(_agent_of_tool, in_process)}
@@ -273,10 +273,10 @@ def _agent_of_tool(tool: Tool) -> Agent:
         result = await (tool.call if tool.needs_approval else tool.carry_out)(call.arguments)
         if result.is_error:
             raise NonRetryable(result.text) from result.error
-        return replace(result, artifact=None)  # for code alone, and perhaps nothing that a store can write
+        return replace(result, artifact=None)  # only code uses it, and perhaps it cannot be stored
 
     name, marked = f"tools.{tool.name}", ActionMark(description=tool.description, read_only=tool.read_only is True)
-    # Where it surely asks a model, that is said when none is ready.
+    # A tool that surely asks a model declares it, so that a missing model is reported.
     arguments = tool.handler.arguments if isinstance(tool.handler, FunctionHandler) else None
     asks_models = arguments is not None and Ai in arguments.injected
     asks = (Injected("ai", Ai),) if asks_models or isinstance(tool, AgenticTool) else ()
@@ -301,14 +301,14 @@ def _agent_of_tool(tool: Tool) -> Agent:
 @persistent("goalport.platform.kept_results:KeptResult")
 @dataclass(frozen=True)
 class KeptResult:
-    """What a tool gave, as a text."""
+    """The result of a tool, as a text."""
 
     text: str
 
 
 @agent(name=KEEPER, description="Keeps a result of a tool that is too large for one answer", opaque=True)
 class ResultKeeper:
-    """It is deployed nowhere, and known by its name, so that its processes are found again."""
+    """Not deployed, but found by its name, so that its stored processes can be restored."""
 
     @achieves_goal(description="The result of a tool")
     async def keep(self, kept: KeptResult) -> str:

@@ -1,4 +1,4 @@
-"""What of callers and processes is stored no more: what a caller left, and what ended long ago. Above: the platform."""
+"""Erases stored data: what a caller has left, and processes that ended long ago. Above: the platform."""
 
 import asyncio
 import secrets
@@ -23,7 +23,7 @@ class Erased(NamedTuple):
 
     conversations: int
     processes: int
-    """Those that were started by themselves; what they started went with them."""
+    """How many processes that callers started; the processes that those started are not counted."""
     contexts: int
     documents: int
     """How many documents named the caller among their readers."""
@@ -32,7 +32,7 @@ class Erased(NamedTuple):
 
 
 async def caller_known_as(caller_id: str, issuer: str | None, store: ProcessStore) -> Caller:
-    """The caller of an id; without an issuer, the only one who has left a process or a conversation under that id.
+    """The caller of an id; without an issuer, the only caller of that id with a stored process or conversation.
 
     Raises `BadInput` if there are several.
     """
@@ -55,9 +55,9 @@ async def conversations_of(store: ProcessStore, caller: Caller | None) -> Sequen
 
 
 async def keep_pruned(store: ProcessStore, age: timedelta | None, keep: int | None) -> None:
-    """Drop once an hour, until it is cancelled, the families that ended longer ago than `age`, and all but the newest.
+    """Once an hour, until cancelled, drop the families that ended longer ago than `age`, and all but the newest `keep`.
 
-    Of those `keep` stay; None: any number, of any age.
+    None: there is no limit of age, or of number.
     """
     while True:
         now = time.time()
@@ -70,7 +70,10 @@ async def keep_pruned(store: ProcessStore, age: timedelta | None, keep: int | No
 
 
 async def prune_hourly(store: ProcessStore, at: float, age: timedelta | None, keep: int | None) -> int | None:
-    """Drop what is to be dropped in the hour of a time; None: it was done before. Raises `StoreError`."""
+    """Prune the store once for the hour of the time `at`. Returns how many were dropped; None: it was done before.
+
+    Raises `StoreError`.
+    """
     me = secrets.token_hex(8)
     _, first = await store.join(f"goalport/retention/{int(at // _HOUR)}", "", me)
     return await store.prune(older_than=age, keep=keep) if first == me else None

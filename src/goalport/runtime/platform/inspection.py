@@ -4,10 +4,10 @@
 raised: where, what was expected, what came, the fix. A mistake in one declaration alone is an error when the class is
 read.
 
-Whether a goal can be reached: a condition counts as open where it could be asked at the start; where an object that it
-looks at is made on the way only, it counts as false, as it will when the plan is made. Costs and values that methods
-compute are estimated: those methods are called that need no object and nothing of a process; the others count as what
-the action says, and a note tells it. Nothing else is called.
+When goals are checked, a condition that could be evaluated at the start counts as undecided. A condition on an object
+that is made only on the way counts as false, as it does when a process plans. Methods that compute costs and values are
+called if they need no object and no process. For the others the figure of the action counts, and a note says so. No
+other method is called.
 """
 
 import inspect
@@ -62,7 +62,7 @@ from goalport.tools import ToolGroupResolver
 Service: TypeAlias = Callable[[type], object | None]
 """The platform's service of a type, or None."""
 _STARTS = 8
-"""The number of starts of an agent that are cached."""
+"""The most world states to start from that are cached for an agent."""
 _MOST_STATES: Final = 100
 """The most world states in which loops are looked for; each takes a plan."""
 _OPERATORS: Final = {"&": "and", ",": "and", "|": "or", "~": "not"}
@@ -97,10 +97,10 @@ def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[Declara
 
 
 def remarks_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[str, ...]:
-    """What may be meant otherwise, a sentence each.
+    """A sentence for each declaration whose author may have meant something else.
 
-    That is: each method that would give an object which a goal has to be started from instead, and each action that a
-    chatbot runs without being asked.
+    That is: each method that is no action, but would give an object from which a goal has to be started now, and each
+    action that a chatbot runs without being asked.
     """
     scopes = [(each, agents.scope(each.name)) for each in agents]
     found = [
@@ -116,11 +116,11 @@ def remarks_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[str, ...
 
 def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[DeclarationError]:
     told: Sequence[object] = ()
-    if scope.agent.chat is not None:  # it has its conversation, and is told what triggers its actions while it runs
+    if scope.agent.chat is not None:  # it has its conversation, and gets objects that trigger its actions while it runs
         triggers = (each.settings.trigger for each in scope.actions.values())
         told = (Conversation, *dict.fromkeys(each for each in triggers if each is not None))
     for goal in scope.goals.values():
-        # Without a plan, no types are derived; what no action makes is there then, since somebody has to give it.
+        # Without a plan, no types are derived: then all types that no action makes count as given.
         types = starting_types(scope, goal, groups) or scope.unmade
         for starts in [(each,) for each in types] if goal.export.starting_input_types else [types]:
             found = explain_goal(scope, goal, (*starts, *told), groups)
@@ -140,9 +140,9 @@ def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[Declaratio
 
 
 def _broken_loops(scope: Scope, groups: ToolGroupResolver) -> Iterator[DeclarationError]:
-    """The loops that can go round once only: an error for each action that an exit leads back to, and cannot run again.
+    """The loops that can run once only: an error for each action that an exit leads back to and that cannot run again.
 
-    After such an exit no goal can be reached, since what it leads back to counts as done. Every exit of every action on
+    After such an exit no goal can be reached, since that action counts as done. Every exit of every action on
     the way to the goals is followed, once each.
     """
     if not planner_for(scope.agent).looks_ahead:
@@ -181,7 +181,7 @@ def _broken_loops(scope: Scope, groups: ToolGroupResolver) -> Iterator[Declarati
 
 
 def _leads_to(scope: Scope, by: Operator, action: str) -> bool:
-    """Whether an action needs what an exit gives, or what other actions make of that."""
+    """Whether an action needs an output of an exit, directly or through other actions."""
     reached, steps = set[Fact](), [by]
     while steps:
         made = (fact for each in steps for fact, value in each.effects.items() if value and isinstance(fact, Available))
@@ -198,7 +198,7 @@ def _action_mistakes(
 ) -> Iterator[DeclarationError]:
     """The mistakes in an agent's own actions that are mistakes in each of these scopes.
 
-    `blocked`: whether there is no way to some goal.
+    `blocked`: whether some goal cannot be reached.
     """
     known = frozenset[str]().union(*(names_known(each.agent) for each in scopes))
     for action in actions:
@@ -248,7 +248,7 @@ def _action_mistakes(
 def _undecided(
     action: Action, scopes: Sequence[Scope], name: str, known: Collection[str], *, wanted: bool
 ) -> Iterator[DeclarationError]:
-    """What is wrong with a condition in `pre`: nobody decides it; if it is wanted, nothing makes it true in time."""
+    """The mistake in a condition in `pre`: nothing decides it or, if it is `wanted`, nothing makes it true in time."""
     is_posted = any(name in promises_of(each.settings.post) for scope in scopes for each in scope.actions.values())
     askers = [each for each in scopes if name in each.conditions]
     if not is_posted and not askers:
@@ -291,7 +291,7 @@ def _may_be_given(scope: Scope, kind: object) -> bool:
 
 
 def chatbot_mistakes(agent: Agent, scope: Scope) -> Iterator[DeclarationError]:
-    """The mistakes in a chatbot: `agent` as it was read, and its scope with the actions that others lend it."""
+    """The mistakes in a chatbot: `agent` as it was read, and its scope with the actions of others that it uses."""
     triggers = [each.settings.trigger for each in scope.actions.values()]
     if not any(each is not None and fits(UserMessage, each) for each in triggers):
         yield DeclarationError(
@@ -322,7 +322,7 @@ def chatbot_mistakes(agent: Agent, scope: Scope) -> Iterator[DeclarationError]:
 
 
 def chatbot_remarks(agent: Agent, scope: Scope) -> Iterator[str]:
-    """A sentence for each action that a chatbot runs without being asked, and one for all that others lend it."""
+    """A sentence for each action that a chatbot runs without being asked, and one for all such actions of others."""
     made_by_others = {
         name: [each.type for each in action.inputs if each.required and each.type not in scope.unmade]
         for name, action in scope.actions.items()
@@ -334,7 +334,7 @@ def chatbot_remarks(agent: Agent, scope: Scope) -> Iterator[str]:
     ]
     own = {each.name: each for each in agent.actions}
     for name, declared in own.items():
-        action = scope.actions[name]  # with the trigger that it has in it
+        action = scope.actions[name]  # in this scope its trigger may be another one
         if name in unasked and not action.settings.can_rerun:  # which would be a mistake
             yield (
                 f"{action.origin} has no trigger: the chatbot {agent.name} runs it as soon as what it takes is there,"
@@ -363,8 +363,8 @@ def explain_goal(
 ) -> Explanation:
     """How a goal would be reached from objects of the given types, or why it would not.
 
-    `groups` are the tool groups that count as there; None: all of them. Costs and values are those that a process would
-    begin with; `service` gives the services that the methods which compute them take.
+    `groups` are the available tool groups; None: all of them. Costs and values are those at the start of a process;
+    `service` gives the services for the methods that compute them.
     """
     problem, notes_by_action = _problem(scope, goal, given, groups, service)
     start, later = problem.start, scope.evaluated_conditions - problem.start.unknown
@@ -390,7 +390,7 @@ def explain_goal(
 def _problem(
     scope: Scope, goal: Goal, given: Sequence[object], groups: ToolGroupResolver | None, service: Service
 ) -> tuple[Problem, Mapping[str, str]]:
-    """What is planned for a goal from objects of the given types, and by action what is known at run time only.
+    """The planning problem of a goal from objects of the given types, and by action a note on an unknown cost or value.
 
     The latest starts are cached, because the goals of an agent are explained one after another, mostly from the same
     types.
@@ -402,7 +402,7 @@ def _problem(
         if len(scope.starts) >= _STARTS:
             scope.starts.clear()
         kinds, conditions = tuple(_with_parts(given)), scope.evaluated_conditions
-        if planner_for(scope.agent).looks_ahead:  # who takes one step at a time asks on the way
+        if planner_for(scope.agent).looks_ahead:  # a planner of single steps evaluates them on the way
             inputs = {each: inputs_among(scope.conditions[each.condition].parameters) for each in conditions}
             wanted = {each: [one.type for one in found if one.required] for each, found in inputs.items()}
             conditions = frozenset(
@@ -448,7 +448,7 @@ def starting_types(
 def possible_inputs(scope: Scope) -> tuple[object, ...]:
     """The types that a process may begin with: those that its goals name, and those that no action makes.
 
-    Where each goal names its own starting types, only those count; but a chatbot is also told things while it runs.
+    Where each goal names its own starting types, only those count; but a chatbot also gets objects while it runs.
     """
     goals = scope.goals.values()
     declared = dict.fromkeys(kind for goal in goals for kind in goal.export.starting_input_types)
@@ -467,7 +467,7 @@ def _with_parts(kinds: Iterable[object]) -> Iterator[object]:
 
 
 class _NotKnown(Exception):
-    """Why a cost or a value is not known before the process runs; `faulty`: what is wrong with it, at run time too."""
+    """Why a cost or a value is not known before the process runs; `faulty`: whether it fails at run time too."""
 
     def __init__(self, why: str, *, faulty: bool = False) -> None:
         super().__init__(why)
@@ -479,7 +479,7 @@ def _estimates(
 ) -> tuple[Mapping[str, float], Mapping[str, float], Mapping[str, str]]:
     """The costs and the values that methods compute, by action, where objects of the given types are there.
 
-    With them, by action, a sentence on what is known at run time only.
+    The third mapping has, by action, a sentence for each cost or value that is not known or fails.
     """
     costs, values, notes = dict[str, float](), dict[str, float](), dict[str, str]()
     given = tuple(_with_parts(given)) if scope.with_computed_cost else ()

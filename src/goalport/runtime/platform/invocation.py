@@ -117,7 +117,7 @@ class _ScopedInvocation(AgentInvocation[T]):
     def with_scope(self, *declared: object) -> Self:
         """The same invocation, with the actions of these only: instances of marked classes, agents, or their names.
 
-        Without a scope it is all that is deployed on the platform, but for opaque agents.
+        Without a scope, all actions that are deployed on the platform count, except those of opaque agents.
         """
         return replace(self, scope=declared)
 
@@ -131,7 +131,7 @@ class _ScopedInvocation(AgentInvocation[T]):
         first, *others = [agents.scope(each).agent for each in declared] or [Agent(self.name, "")]
         together = first.with_components(others)
         goals = [goal for each in (first, *others) for goal in each.goals_giving(self.kind)]
-        goals = list({each.name: each for each in goals}.values()) or [  # where nobody declared one
+        goals = list({each.name: each for each in goals}.values()) or [  # no goal is declared
             Goal(each.name, each.description, each.outputs.type, each.output_binding)
             for each in together.actions
             if each.outputs.type is not None and fits(each.outputs.type, self.kind)
@@ -175,7 +175,7 @@ class SupervisorInvocation(_ScopedInvocation[T]):
 
 @dataclass(frozen=True)
 class UtilityInvocation(_ScopedInvocation[T]):
-    """`UtilityInvocation.on(platform).returning(Report).invoke(ticket)`: what is worth most is done, until it is there.
+    """`UtilityInvocation.on(platform).returning(Report).invoke(ticket)`: runs the most valuable actions to get it.
 
     As with `SupervisorInvocation`, the actions are those of the scope, and the process is not stored on disk.
     """

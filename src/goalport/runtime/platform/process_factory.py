@@ -1,6 +1,6 @@
-"""Makes the processes of a platform: new ones with what they begin with, and those of which there are records.
+"""Creates the process objects of a platform: new ones with their inputs, and stored ones from their records.
 
-It runs none and keeps none. Above: `processes`, which does.
+It neither runs nor keeps them. Above: `processes`, which does.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -66,9 +66,9 @@ class Inputs(NamedTuple):
 def given_to_child(
     scope: Scope, parent: AgentProcess, action: str, kind: type, inputs: Sequence[object]
 ) -> tuple[Inputs, ProcessOptions]:
-    """What a process begins with that an action starts for a result of a type, and its options.
+    """The inputs and options of a process that an action starts to get a result of the type `kind`.
 
-    Raises `NonRetryable` for a type that the agent cannot give, before it asks or pays anybody.
+    Raises `NonRetryable` for a type that the agent cannot give, before any model is asked.
     """
     goals = [goal.name for goal in scope.agent.goals_giving(kind)]
     made = (part for each in scope.actions.values() for exit_ in each.outputs.exits for part in exit_)
@@ -81,7 +81,7 @@ def given_to_child(
 
 
 class ProcessFactory:
-    """Makes the processes of a platform that `runner` runs, and whose events `listeners` hear."""
+    """Creates the processes of a platform: `runner` runs them, and `listeners` receive their events."""
 
     def __init__(self, platform: Platform, runner: ProcessPlatform, listeners: Listeners) -> None:
         self._platform, self._runner, self._listeners = platform, runner, listeners
@@ -89,7 +89,7 @@ class ProcessFactory:
         """The options that were encoded last, and their encoding: most processes have those of the platform."""
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions) -> AgentProcess:
-        """A process that has not begun. Raises `TypeError` for what no process can begin with, and `UnknownName`."""
+        """A process that has not begun. Raises `TypeError` for an input that none can begin with, and `UnknownName`."""
         missing = ["begin with" for each in inputs.objects if each is None]
         missing += [f"bind as {name!r}" for name, value in inputs.bindings.items() if value is None]
         if missing:
@@ -119,7 +119,7 @@ class ProcessFactory:
         return process
 
     def restored(self, record: ProcessRecord, parent: AgentProcess | None, codec: Codec) -> AgentProcess:
-        """A process for a record of it, which has nothing on its blackboard yet. Raises `Unreadable`."""
+        """A process from its record, with an empty blackboard. Raises `Unreadable`."""
         state, definition = cast("ProcessState", record.state), record.definition
         if not isinstance(definition, Definition):
             try:
@@ -135,7 +135,7 @@ class ProcessFactory:
         return self._made(record.id, definition, given)
 
     def _made(self, process_id: str, definition: Definition, inputs: Inputs) -> AgentProcess:
-        """A process whose events are heard; it has nothing on its blackboard yet."""
+        """A process with its listeners and an empty blackboard."""
         (scope, options, groups), (_, _, goals, caller, parent, started_by, _) = definition, inputs
         owned = process_id, scope, options, caller, self._runner, groups
         process = AgentProcess(*owned, goals=tuple(goals or ()), parent=parent, started_by=started_by)
@@ -145,7 +145,7 @@ class ProcessFactory:
         return process
 
     def written(self, process: AgentProcess, codec: Codec) -> Json:
-        """What a process runs by, as JSON data: the name of the agent and the options, without listeners.
+        """The definition of a process, as JSON data: the name of the agent and the options, without listeners.
 
         Raises `Unstorable` for an agent that is not deployed, and for options that cannot be written.
         """
@@ -161,7 +161,7 @@ class ProcessFactory:
 
 
 async def begin_with_context(process: AgentProcess, contexts: ContextRepository) -> None:
-    """Give a process that begins what its context holds; then leave out the actions that cannot help, if it wants.
+    """Put the objects of its context on the blackboard of a new process; then, with `prune`, drop useless actions.
 
     Raises what the repository of contexts raises.
     """

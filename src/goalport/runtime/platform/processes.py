@@ -1,7 +1,7 @@
-"""The processes of a platform: each is started in a task of its own, found by its id, told, continued and ended.
+"""The processes of a platform: each runs in a task of its own, and is found, continued and ended by its id.
 
-Where another program runs a process, it gets a command. What a process is told is stored before whoever told it goes
-on. Below: the process and its repository. Above: the platform, which has one `Processes`.
+If another program runs a process, that program gets a command. An answer or an object for a process is stored before
+its sender goes on. Below: the process and its repository. Above: the platform, which has one `Processes`.
 """
 
 import asyncio
@@ -61,22 +61,22 @@ from goalport.store import Json, ProcessStore, Sealed, Seals, StoredTypes
 
 _log = getLogger(__name__)
 _WRITTEN_WITHIN: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
-"""Seconds to wait, again and again, for a process that another program has begun under a key and not written yet."""
+"""Seconds to wait, one after another, for a process that another program began with the same key, to be stored."""
 _AT_A_TIME: Final = 100
 """How many events are read at a time."""
 _STORE_SECONDS: Final = 5.0
-"""How long whoever tells a process something waits until that is stored."""
+"""The most seconds that the sender of an answer or an object waits until it is stored."""
 _END_SECONDS: Final = 5.0
 """The most seconds that the sender of a command to end a process waits until it has stopped."""
 _MOST_SKEW: Final = 120.0
-"""By how many seconds the clock of a database may be ahead."""
+"""The most seconds that the clock of a database may be ahead of ours."""
 
 
 class Processes(ProcessPlatform):
     """The processes that a platform runs or still keeps; `AgentPlatform` says what the parameters mean."""
 
     turns: ConversationTurns
-    """What happens around the turns of a process that talks to people."""
+    """What is done before and after each run of a process that talks to people."""
 
     def __init__(
         self,
@@ -98,14 +98,14 @@ class Processes(ProcessPlatform):
         self._limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
         self._timed: WeakSet[AgentProcess] = WeakSet()
-        """The processes with timers for their questions, where no store says when to wake, or its clock is ahead."""
+        """Processes with timers for their questions: their store does not wake them, or its clock is ahead of ours."""
         self.drives = True
         """Whether this program runs processes; otherwise it leaves them to others."""
         register_secrets(self, secrets_in_environment(os.environ))
         self.tells_errors, self.rare_log, self.prepare = True, RareLog(), None
         self.on_spending = lambda _: None
         self.on_model_request: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None
-        """Called after each request of a model, its name, the seconds, and whether it failed; it must not raise."""
+        """Called after each request to a model with its name, the seconds, and whether it failed; must not raise."""
         self.listeners = Listeners()
         """The listeners for every event of the platform and of its processes."""
         self._factory = ProcessFactory(platform, self, self.listeners)
@@ -113,7 +113,7 @@ class Processes(ProcessPlatform):
             store, self._factory.written, self._factory.restored, seals
         )
         self.codec = repository.family_records.codec
-        """What reads and writes the values of a process, by its id, or of what else has values of its own."""
+        """Gives the codec that reads and writes stored values, by the id of the process or context that owns them."""
         self.contexts = contexts or StoredContexts(store, self.codec)
         """The stores of objects that outlive processes, by id."""
         self.checkpoint, self.store_steps = repository.checkpoint, repository.store_steps
@@ -155,8 +155,8 @@ class Processes(ProcessPlatform):
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has.
 
-        Raises `GoalportError` after `close`, and where no event loop is running; `TypeError` for what no process can
-        begin with, and `UnknownName`.
+        Raises `GoalportError` after `close`, and where no event loop is running; `TypeError` for an input that no
+        process can begin with, and `UnknownName`.
         """
         self._refuse_if_closed()
         _ = self.limiter  # there is one only where an event loop runs
@@ -173,10 +173,10 @@ class Processes(ProcessPlatform):
             raise GoalportError("This platform is closed. Start processes inside its `async with`, or make a new one.")
 
     async def begin_once(self, key: str, digest: str, process: AgentProcess) -> AgentProcess | None:
-        """Begin a process, stored; or find the one that began under its key, if any. None: that has another digest.
+        """Begin and store a process, or find the process that began with the same key. None: that has another digest.
 
-        A process that was killed, or is not known any more, has no result: then the given one takes its place. Raises
-        `StoreError`.
+        If the earlier process was killed, or is not known any more, it has no result: the new one takes its place.
+        Raises `StoreError`.
         """
         if self._durable:
             process.durable = True
@@ -215,18 +215,18 @@ class Processes(ProcessPlatform):
     # What is known of them.
 
     async def find(self, process_id: str) -> AgentProcess:
-        """The process of that id. Raises `UnknownName`, and `Unreadable` if today's classes cannot take it."""
+        """The process of that id. Raises `UnknownName`, and `Unreadable` if its record does not fit today's classes."""
         self._replicas.start()
         found = await self.peek(process_id)
         for each in found.family:
             if not self._durable and each.status is ProcessStatus.WAITING and each not in self._timed:
-                self._set_timer(each)  # it was made of its records: no timer has run meanwhile
+                self._set_timer(each)  # it was restored from its records: no timer has run meanwhile
                 if any(question.expired for question in each.questions) and await self._repository.claim(each):
                     self._expire(each)
         return found
 
     async def peek(self, process_id: str) -> AgentProcess:
-        """The process of that id as the store has it now; nothing follows from that. Raises as `find` does."""
+        """The process of that id as the store has it now. It sets no timer, and raises what `find` raises."""
         found = await self._repository.find(process_id)
         if found is None:
             raise UnknownName("process", process_id, None)  # ids are secrets of those who started the processes
@@ -255,13 +255,13 @@ class Processes(ProcessPlatform):
             unsubscribe()
 
     def renew_types(self) -> None:
-        """Find the classes of stored objects anew, because a workspace was loaded again."""
+        """Look up the classes of stored objects again, because a workspace was loaded again."""
         self._repository.family_records.types = StoredTypes()
         self._replicas.unfit.clear()  # families that could not go on here are tried again
 
     @property
     def taken_over(self) -> int:
-        """How many families go on in this program whose own program had ended in the middle of their work."""
+        """How many families this program has continued whose own program had ended in the middle of their work."""
         return self._replicas.taken_over
 
     @property
@@ -270,7 +270,7 @@ class Processes(ProcessPlatform):
         return tuple(self._running.values())
 
     def hand_over_waits(self) -> None:
-        """Tell who waits here for processes that other programs run to ask again there, since this program ends."""
+        """End the waits here for processes that other programs run, since this program ends: callers ask there."""
         for process in self._repository.watched if self._durable else ():
             if process.status is ProcessStatus.RUNNING and not process.active:
                 process.detach(closing=True)
@@ -278,8 +278,8 @@ class Processes(ProcessPlatform):
     async def close(self) -> None:
         """Kill the processes that run, and wait until they have ended; on other event loops they end later.
 
-        Those that wait are killed too. In a store that outlives the program those stay as they are that were stored:
-        another program goes on with them, or this one when it starts again.
+        Processes that wait are killed too. Processes in a store that outlives the program stay as they are: another
+        program continues them, or this one when it starts again.
         """
         here, self._closed = asyncio.get_running_loop(), True
         await self._replicas.stop()
@@ -301,9 +301,9 @@ class Processes(ProcessPlatform):
     def resume(self, process: AgentProcess, /, *objects: object) -> None:
         """Continue a process that waits or is stuck, with more objects on its blackboard; any other is not changed.
 
-        The processes that wait for it count as running again. Callable from any thread. Raises `BadInput` for one in
-        which an action was interrupted that may not be repeated: see `go_on`; and `GoalportError` after `close` for one
-        that has not begun.
+        The processes that wait for it count as running again. Callable from any thread. Raises `BadInput` if an action
+        was interrupted that may not be repeated (see `go_on`), and `GoalportError` after `close` for a process that has
+        not begun.
         """
         if process.status is ProcessStatus.NOT_STARTED:
             self._refuse_if_closed()
@@ -319,7 +319,7 @@ class Processes(ProcessPlatform):
         process.on_loop(lambda: self._once_held(process, go_on))
 
     def _once_held(self, process: AgentProcess, change: Callable[[], None]) -> None:
-        """Make a change of a process as soon as this program has its lease, or has learned that another has it."""
+        """Change a process as soon as this program has its lease, or knows that another program has it."""
         if self._repository.has(process):
             change()
         else:
@@ -391,7 +391,7 @@ class Processes(ProcessPlatform):
     async def _begin_turn(self, process: AgentProcess) -> bool:
         """Prepare a turn of a process. Returns False if it does not run: it is stuck, or another program has it.
 
-        Who ends the process or its turn meanwhile need not wait for this: the run ends as soon as it has begun.
+        A request to end the process or its turn does not wait for this: the run ends as soon as it has begun.
         """
         try:
             with CancelScope() as process.cancel_scope:
@@ -414,7 +414,7 @@ class Processes(ProcessPlatform):
     async def _enter(self, process: AgentProcess) -> bool:
         """Prepare a process that begins to run, and the store for it. Returns False if it cannot run here.
 
-        It ends if the store is away, or it lacks what it begins with.
+        The process fails if the store cannot be reached, or its context cannot be read.
         """
         wants_more, has_context = process.options.context_id or process.options.prune, False
         try:
@@ -457,9 +457,9 @@ class Processes(ProcessPlatform):
             await self._repository.save(root)
 
     def _go_on_with(self, family: Sequence[AgentProcess]) -> bool:
-        """Go on with what a program left in the middle of its work. Returns whether there is anything.
+        """Continue the processes that a program left in the middle of their work. Returns whether there are any.
 
-        What it had been asked to end, and had not yet, ends now.
+        Processes that it had been asked to end, and had not ended yet, end now.
         """
         for each in family:
             each.end_as_requested()
@@ -479,7 +479,7 @@ class Processes(ProcessPlatform):
         return bool(ready)
 
     def _continue_others(self, process: AgentProcess) -> None:
-        """Continue what waited for a process that has ended now, or waits."""
+        """Continue the parent of a process that has ended, or update the parent of one that waits now."""
         if process.parent is not None:
             process.parent.follow_children()
         if process.status is ProcessStatus.WAITING:
@@ -500,7 +500,7 @@ class Processes(ProcessPlatform):
                 longest.terminate(f"More than {store.max_waiting:,} processes wait, and it had waited longest.")
 
     def _set_timer(self, process: AgentProcess) -> None:
-        """Decline the next of its questions when that expires."""
+        """Set a timer that declines the next question of a process when it expires."""
         self._timed.add(process)
         if (left := _seconds_left(process)) is not None:
             asyncio.get_running_loop().call_later(max(left, 0), self._expire, process)
@@ -525,12 +525,12 @@ class Processes(ProcessPlatform):
             self._continue_others(process)
             process.in_background(self._save(process))
         else:
-            # Who waits for the process above waits until that knows of it.
+            # Callers that wait for the parent wait until the parent knows of this end.
             told = (process.parent or process).expect(lambda: None)
             process.in_background(self._end_idle(process, told))
 
     async def _end_idle(self, process: AgentProcess, told: Callable[[], None]) -> None:
-        """End a process that was ended here, and of which another program may have the lease."""
+        """Complete the end of a process that was ended here, while another program may have its lease."""
         wanted = process.end_requested
         assert isinstance(wanted, Killed | Terminated)
 
@@ -548,7 +548,7 @@ class Processes(ProcessPlatform):
                 await self._save(process)
         finally:
             process.publish_outcome()
-        if mine and not process.over:  # the store knew something newer of it, from which it was made again
+        if mine and not process.over:  # it was restored from a newer state in the store
             process.end(wanted)
 
     async def kill_unreadable(self, process_id: str, reason: str) -> None:
@@ -571,10 +571,10 @@ class Processes(ProcessPlatform):
         while not await erased() and await self._replicas.send_to(process_id, _to_end(Killed(reason)), erased):
             pass  # the program that ran it has ended it, and gives its lease back next
 
-    # What processes are told.
+    # Answers and new objects.
 
     async def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
-        """Settle a question of a process, or of one that it started, and let go on what waited for it.
+        """Settle a question of a process, or of one that it started, and continue the processes that waited for it.
 
         The answer is stored when this returns. Raises what `AgentPlatform.answer` says, and `StoreError`.
         """
@@ -605,7 +605,7 @@ class Processes(ProcessPlatform):
     ) -> None:
         """Begin a turn of a process with more objects, as soon as it rests; they are stored when this returns.
 
-        `token` identifies what is told: two programs may try to tell it, when one takes the process from the other.
+        `token` identifies the objects: they are added once, even if two programs try while one takes over the process.
         Raises `BadInput` if the process has ended for good, or an action of it was interrupted; `Unstorable` and
         `StoreError`.
         """
@@ -644,11 +644,11 @@ class Processes(ProcessPlatform):
         await self._store_and_continue(process)
 
     async def _store_and_continue(self, process: AgentProcess) -> None:
-        """Let a process go on that was told something, once that is stored. Raises `StoreError` if that takes long."""
+        """Continue a process once its new answer or objects are stored. Raises `StoreError` if that takes too long."""
         if not self._repository.is_stored(process):
             self._let_go_on(process)
             return
-        # As long as something is expected of it, its family is not let go.
+        # While something is expected of the process, this program keeps its family.
         go_on = process.expect(lambda: self._let_go_on(process) if self.drives else None)
 
         async def store() -> None:
@@ -673,7 +673,7 @@ class Processes(ProcessPlatform):
     async def recover(self, process: AgentProcess) -> None:
         """Go on with a process whose program ended in the middle of its work; not if another program runs it.
 
-        Programs that take over what others left do so by themselves, after a while. Raises `StoreError`, `Unreadable`.
+        Programs that take over processes do this by themselves, after a while. Raises `StoreError`, `Unreadable`.
         """
         if self._repository.has(process) or not self.drives:
             return
@@ -717,7 +717,7 @@ class Processes(ProcessPlatform):
             await self._replicas.send(process, {"do": "stop turn", "reason": reason})
 
     async def _execute(self, process_id: str, command: Command) -> None:
-        """Carry out a command of another program. Raises what it is refused with."""
+        """Carry out a command of another program. Raises the error that refuses it."""
         process, codec = await self.find(process_id), self.codec(process_id)
         match command:
             case {"do": "answer", "question": str() | None as question, "declined": str(declined)}:
@@ -743,13 +743,13 @@ def _to_end(wanted: Killed | Terminated) -> Command:
 
 
 def _seconds_left(process: AgentProcess) -> float | None:
-    """Until when the next of its open questions expires."""
+    """The seconds until the next of its open questions expires; None: none expires."""
     times = [each.expires_at.timestamp() for each in process.questions.open if each.expires_at is not None]
     return min(times) - time.time() if times else None
 
 
 def _interrupted_in(family: Sequence[AgentProcess]) -> list[str]:
-    """The actions, each with its process, in whose middle the program ended and which may not be repeated."""
+    """The actions, each with its process, that were interrupted by the end of a program and may not be repeated."""
     for process in family:
         if process.outcome is None and not process.driven:
             for action, journal in process.progress.journals.items():

@@ -1,9 +1,9 @@
-"""What a program does among others that use the same store of processes.
+"""How programs that use the same store of processes work together.
 
-It sends heartbeats, takes over processes that a program left behind or whose time to wake has come, carries out the
-commands of others for the processes that it runs, and follows those that others run. Where an engine decides who runs
-a process, it submits families to that, and runs what is delivered. Below: the repository. Above: `processes`, which
-runs, answers and ends them.
+Each program sends heartbeats, and takes over processes that another one left behind or that are due to wake. It
+carries out commands of other programs for processes that it runs, and follows processes that they run. If an engine
+decides who runs a process, families are submitted to it, and those that it delivers run here. Below: the repository.
+Above: `processes`, which runs, answers and ends processes.
 """
 
 import asyncio
@@ -35,41 +35,41 @@ _log = getLogger(__name__)
 _BATCH: Final = 8
 """The most families that are taken over at a time, so that other programs get some too."""
 _PAUSE: Final = 0.5
-"""The most seconds without a look at the store, and those after an error."""
+"""The most seconds between two looks at the store, and the seconds of the pause after an error."""
 _EVENTS_WAIT: Final = 1.0
-"""Seconds after which events are stored, if their process is not saved before."""
+"""Seconds until events are stored, if their process is not saved before."""
 _LATER: Final = 300.0
-"""Seconds after which a family is tried again that cannot go on here."""
+"""Seconds until a family that could not go on here is tried again."""
 
 
 class ProcessEngine(Protocol):
-    """Has processes run by the programs of a store."""
+    """Distributes processes among the programs that share a store."""
 
     async def start(self, drive: Drive, /) -> None:
-        """Call `drive` from now on with what falls to this program. Nothing happens if it has started already."""
+        """Call `drive` from now on with each process for this program. Nothing happens if it has started already."""
         ...
 
     async def submit(self, process_id: str, version: int, /) -> None:
-        """Have some program call `drive` with a process that nobody runs, perhaps this one, soon and once.
+        """Deliver a process that nobody runs: soon one program, perhaps this one, calls `drive` with it, once.
 
-        It is called once for a version, however often that is submitted. What was submitted earlier and is not
-        delivered yet keeps its place; what was delivered to a program that has died is delivered again. Raises
-        `StoreError`.
+        It is called once for a version of the process, however often that is submitted. An earlier submission that is
+        not delivered yet keeps its place in the queue. A process is delivered again if the program that got it died.
+        Raises `StoreError`.
         """
         ...
 
     async def stop(self) -> None:
-        """Call `drive` no more, and give up what it runs."""
+        """Call `drive` no more, and cancel the calls that run."""
         ...
 
 
 class Replicas:
-    """This program among others.
+    """This program as one of several that share a store.
 
-    Parameters: `go_on` continues the family of a root that nobody ran. `handle` carries a command of another program
-    out, and raises what it refuses. After `lease_seconds` without a sign of life others take over, and what was
-    submitted to an engine and not taken is submitted again. Raises `SettingsError` for an engine without a store that
-    is shared.
+    Parameters: `go_on` continues the family of a root that nobody ran. `handle` carries out a command of another
+    program, or raises the error that refuses it. After `lease_seconds` without a heartbeat, other programs take over;
+    after the same time, a process that an engine has not delivered is submitted again. Raises `SettingsError` for an
+    engine with a store that is not shared.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class Replicas:
         self._taken: deque[Lease] = deque()
         """The leases of families that are to go on here."""
         self._orphans: Mapping[str, Lease] = {}
-        """The leases, by root, of which this program did not know when it looked last."""
+        """The leases of this program in the store, by root, that it did not know when it looked last."""
         self.unfit: dict[str, float] = {}
-        """The roots of families that cannot go on here, and perhaps elsewhere; each until when it is not tried."""
+        """The roots of families that cannot go on here, but perhaps elsewhere; each with the time of its next try."""
         self._delivered: set[str] = set()
         """The roots of the families that the engine delivered here and that do not rest."""
         self._closed = False
@@ -119,11 +119,11 @@ class Replicas:
             self._task = loop.create_task(self._live(), name="goalport-replicas")
 
     def disable_takeover(self) -> None:
-        """Leave to others what nobody runs, and the engine: this program runs at once what it begins, nothing else."""
+        """Take nothing over, and use no engine: this program runs only processes that it begins, and at once."""
         self._takes_over, self._engine = False, None
 
     async def stop(self) -> None:
-        """End it; what runs goes on. Other programs notice when the store is closed, or the lease has run out."""
+        """End this; processes go on. Other programs notice when the store is closed, or the lease has run out."""
         self._closed = True
         if self._engine is not None:
             await self._engine.stop()
@@ -134,13 +134,13 @@ class Replicas:
                 await task
 
     async def send(self, process: AgentProcess, command: Command) -> bool:
-        """Send a command to the program that runs a family. Returns False if none runs it now: then this one has it.
+        """Send a command to the program that runs a family. Returns False if none does: then this one has its lease.
 
-        Raises what the other program refuses it with.
+        Raises the error that the other program refuses it with.
         """
         try:
             executed = await self.send_to(process.id, command, partial(self._repository.claim, process))
-        except AlreadyAnswered:  # our copy may not have that answer yet: who looks at it next would ask again
+        except AlreadyAnswered:  # our copy may lack that answer: its next reader would ask again
             await self._repository.refresh(process)
             raise
         if executed:
@@ -150,7 +150,7 @@ class Replicas:
     async def send_to(self, process_id: str, command: Command, claim: Callable[[], Awaitable[bool]]) -> bool:
         """Send a command to the program that runs a family, until `claim` succeeds. Returns whether it was executed.
 
-        Raises what the other program refuses it with.
+        Raises the error that the other program refuses it with.
         """
         number = await self._store.send(process_id, command)
         try:
@@ -181,7 +181,7 @@ class Replicas:
                 if time.monotonic() - last_heartbeat >= self._seconds / 3:
                     await self._announce()
                     await self._repository.check_leases()
-                    if self._takes_over:  # families whose leases this program has, and does not know for some time
+                    if self._takes_over:  # families whose leases this program has, but has not known for some time
                         before, self._orphans = self._orphans, await self._repository.orphans()
                         known = {each.root for each in self._taken}
                         again = (each for root, each in self._orphans.items() if before.get(root) == each)
@@ -203,7 +203,7 @@ class Replicas:
                 await asyncio.sleep(_PAUSE)
 
     async def _look(self) -> None:
-        """Take over what nobody runs, begin to carry out what others ask for, and follow what they run."""
+        """Take over processes that nobody runs, begin to carry out commands, and follow processes of other programs."""
         if self._takes_over:
             self.unfit = {root: until for root, until in self.unfit.items() if until > time.monotonic()}
             self._taken += await self._store.due(_BATCH, without=self.unfit)
@@ -251,7 +251,7 @@ class Replicas:
         return family[0].id not in self._delivered and all(each.cancel_scope is None for each in family)
 
     async def hand_over(self, process: AgentProcess) -> None:
-        """Give the family of a process that is stored to the engine; this program follows it from now on."""
+        """Submit the family of a stored process to the engine; this program follows it from now on."""
         assert self._engine is not None
         root = process.root
         try:
@@ -272,7 +272,7 @@ class Replicas:
             root = process.root
             if not await self._repository.claim(root):
                 return False
-        except (StoreError, Unreadable) as error:  # it comes due in the store
+        except (StoreError, Unreadable) as error:  # the store reports it as due later
             _log.warning("Process %s cannot go on here now: %s", process_id, error)
             return False
         self._delivered.add(root.id)

@@ -1,7 +1,7 @@
 """Runs: the processes that calls started, the calls that wait for each, and the identity of calls that are repeated.
 
-A run is a process with the calls that wait for it. It knows nothing of protocols: every door, above, begins and leaves
-its calls by what is here.
+A run is a process with the calls that wait for it. Nothing here knows a protocol. Above: the doors, which begin and
+end their calls with these classes.
 """
 
 import json
@@ -17,7 +17,7 @@ from goalport.runtime.platform.agent_platform import AgentPlatform
 from goalport.runtime.process import AgentProcess
 
 IDEMPOTENCY_KEY: Final = "goalport/idempotencyKey"
-"""Where a call has its key in the `_meta` of MCP."""
+"""The name of the idempotency key in the `_meta` of an MCP call."""
 _LONGEST_KEY: Final = 256
 CANCELLED: Final = "Its caller cancelled the call or went away."
 
@@ -33,7 +33,7 @@ class Run:
 
 
 def end_for_caller(platform: AgentPlatform, process: AgentProcess, reason: str) -> None:
-    """End a process whose result its caller wants no more; of a conversation, only the turn that runs."""
+    """End a process whose caller no longer wants its result; in a conversation, only the turn that runs."""
     if process.options.turns and process.outcome is None:
         process.in_background(platform.stop_turn(process.id, reason))
     else:
@@ -43,7 +43,8 @@ def end_for_caller(platform: AgentPlatform, process: AgentProcess, reason: str) 
 class Watch:
     """One call that waits for a run. When the last one leaves, a process that is not detached is ended.
 
-    As a context it ends with the block, and leaves where the block is left by a cancellation or an error.
+    As a context manager it calls `end` after the block, or `leave` after a cancellation or an error other than
+    `HandedOver` and `StoreError`.
     """
 
     def __init__(self, run: Run) -> None:
@@ -97,14 +98,14 @@ class Disconnect:
 
 @dataclass(frozen=True, slots=True)
 class IdempotentCall:
-    """A call that is made once, however often it is repeated: by its caller, tool and idempotency key."""
+    """The identity of a call that is carried out once, however often it is sent: caller, tool and idempotency key."""
 
     tool: str
     key: str
     name: str
-    """What a store keeps of caller, tool and key."""
+    """The hash of caller, tool and key, which is stored."""
     digest: str
-    """What a store keeps of the arguments."""
+    """The hash of caller, tool, key and arguments, which is stored."""
 
     @classmethod
     def of(cls, caller: Caller, tool: str, key: object, arguments: object) -> "IdempotentCall":
@@ -125,7 +126,7 @@ class IdempotentCall:
 
 
 async def process_of(platform: AgentPlatform, process_id: str, caller: Caller) -> AgentProcess | None:
-    """A process that this caller may follow; None if there is none, or, without a difference, if it is another's.
+    """A process that this caller may follow; None both if there is none and if it is another's.
 
     Raises `StoreError`, and `Unreadable` for a process that the caller may follow.
     """

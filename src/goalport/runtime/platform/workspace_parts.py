@@ -1,8 +1,8 @@
-"""What the settings and files of a workspace give to a platform, or what a program passes to it in their place.
+"""Creates the parts of a platform from the settings and files of a workspace, or from what a program passes.
 
-That is: models and upstream servers, the store, the index of documents and the references, how processes run, what is
-declared besides agents, and agents of its own. What most workspaces do without is imported when it is needed. Above:
-the platform, which opens and closes what is made here, and commands.
+The parts are: models and upstream servers, the store, the index of documents and the references, options of processes,
+declared settings, and the agents that settings switch on. Libraries that few workspaces need are imported when they
+are needed. Above: the platform, which opens and closes the parts, and commands.
 """
 
 import base64
@@ -66,7 +66,7 @@ REFERENCES_FILE: Final = "references.yml"
 INDEX_FILE: Final = "documents.db"
 """The name of the file with the documents in a data folder."""
 _DATA: Final = Path(".goalport")
-"""Where pins and tokens are kept when a program does not say."""
+"""The folder for pins and tokens when a program names none."""
 _MOST_TOKENS: Final = 4_096
 """The most tokens of one reply to a server, however many it asks for."""
 _NO_LIMIT: Final = 10**15
@@ -78,13 +78,13 @@ _EMBEDDING_MEMBERS = ("name", "dimensions", "embed")
 def models_of(
     given: Models | LanguageModel | EmbeddingService | Iterable[LanguageModel | EmbeddingService] | None,
 ) -> Models:
-    """The catalogue: as given, made of the models and embedding services given, or of what the environment offers.
+    """The catalogue of models: as passed, or one of the passed models; None: of those that the environment offers.
 
-    Raises `TypeError` for what is no model.
+    Raises `TypeError` for an object that is no model.
     """
     if given is None or isinstance(given, Models):
         return given or Models()
-    # A class has all that the protocol asks for, and is no model yet.
+    # A class has the members of the protocol too, but is no model.
     models = [given] if isinstance(given, (LanguageModel, EmbeddingService, type)) else list(given)
     for each in cast("list[object]", models):
         if isinstance(each, type) or not isinstance(each, LanguageModel | EmbeddingService):
@@ -100,7 +100,7 @@ def models_of(
 
 def workspace_models(workspace: Workspace, settings: Settings) -> Models:
     """The catalogue of a workspace: the models of its settings, and those that its modules define."""
-    # A protocol with properties cannot be asked about a class, and values are not asked what they are.
+    # `issubclass` refuses protocols with properties, and `isinstance` may run the properties of a value.
     values = workspace.values(object)
     models = [each for each in values if all(hasattr(type(each), name) for name in _MODEL_MEMBERS)]
     embeddings = [each for each in values if all(hasattr(type(each), name) for name in _EMBEDDING_MEMBERS)]
@@ -113,7 +113,7 @@ def workspace_models(workspace: Workspace, settings: Settings) -> Models:
 
 
 def workspace_store(settings: Settings, *, migrates: bool = True) -> ProcessStore:
-    """The store of a workspace's processes by its settings; `migrates`: one of an earlier version is changed."""
+    """The store of a workspace's processes by its settings; `migrates`: one of an earlier version is upgraded."""
     if settings.store == "memory":
         return InMemoryProcessStore(
             settings.max_processes, seconds=settings.result_seconds, waiting=settings.max_waiting
@@ -130,7 +130,7 @@ def workspace_store(settings: Settings, *, migrates: bool = True) -> ProcessStor
 
 
 def workspace_engine(settings: Settings) -> ProcessEngine | None:
-    """What decides by a workspace's settings who runs a process; None: the program that begins it.
+    """The engine that the settings name, which decides who runs a process; None: the program that begins it.
 
     Raises `SettingsError` if it needs another store, or a library that is missing.
     """
@@ -234,7 +234,7 @@ def _message(role: str, content: Any) -> UserMessage | AssistantMessage:
 def document_index(models: Models, settings: Settings | None = None, file: Path | None = None) -> DocumentIndex:
     """The index of documents that the settings of a workspace name, or the one in a file; without both, in memory.
 
-    An embedding model that is not ready is a warning: words are searched then. Nothing is opened before it is used.
+    If an embedding model is not ready, this logs a warning, and search is by words. Nothing is opened before its use.
     """
     chosen = settings.documents if settings else DocumentsSettings()
     embeddings: EmbeddingService | None = None
@@ -262,7 +262,7 @@ def index_file(settings: Settings) -> Path | None:
 
 
 def document_problems(models: Models, settings: Settings) -> list[str]:
-    """What is missing for what the settings say about documents, a sentence each. No database is asked."""
+    """A sentence for each model or library that the settings of documents need and lack. No database is asked."""
     chosen, problems = settings.documents, list[str]()
     try:
         if chosen.embedding_model:
@@ -280,7 +280,7 @@ def document_problems(models: Models, settings: Settings) -> list[str]:
 
 
 def _embedding(models: Models, name: str) -> EmbeddingService:
-    """The embedding service, if it and what works with its vectors are there. Raises `ModelNotReady`."""
+    """The embedding service. Raises `ModelNotReady` if it is not ready, or if numpy is not installed."""
     from goalport.knowledge.rag.vectors import require_numpy
 
     require_numpy()
@@ -290,10 +290,10 @@ def _embedding(models: Models, name: str) -> EmbeddingService:
 def workspace_references(
     documents: Callable[[], DocumentIndex], settings: Settings, workspace: Workspace
 ) -> NamedReferences:
-    """The references in the `references.yml` of a workspace, and what is wrong with it; none where there is no file.
+    """The references in the `references.yml` of a workspace, and the mistakes in it; none where there is no file.
 
-    What is fetched or trusted is kept in the data folder. Documents that are published say in prompts too where clients
-    can read them, so that answers can cite these places.
+    Fetched archives and the trust in skills are stored in the data folder. Published documents name in prompts the
+    places where clients can read them, so that answers can cite these places.
     """
     file = workspace.root / REFERENCES_FILE
     if not file.exists():
@@ -320,14 +320,14 @@ Count = Annotated[int, Field(ge=0, le=100)]
 
 @dataclass(frozen=True, slots=True)
 class _PlatformReferences:
-    """Makes the references that know the platform; the parameters of its methods are the properties of an entry."""
+    """Creates the references that need the platform; the parameters of a method are the properties of an entry."""
 
     index: Callable[[], DocumentIndex]
     """The documents of the platform, which are opened when they are first needed."""
     archives: GitHubArchives
     data: Path
     folder: Path
-    """Where relative paths begin."""
+    """The folder to which relative paths in entries belong."""
 
     def documents(
         self, name: str, description: str, goal: str = "", under: str = "", eager_search: Count = 0
@@ -398,7 +398,7 @@ def workspace_autonomy(platform: Platform, settings: AutonomySettings) -> Autono
 
 
 def process_options(settings: Settings) -> ProcessOptions:
-    """How processes run that are given no options."""
+    """The options of processes that are started without their own."""
     said = settings.process.model_dump()
     actions = said.pop("actions") or settings.max_actions
     budget = Budget(cost=said.pop("cost") or math.inf, tokens=said.pop("tokens") or _NO_LIMIT, actions=actions)
@@ -407,7 +407,7 @@ def process_options(settings: Settings) -> ProcessOptions:
 
 
 def workspace_own_agents(settings: Settings, autonomy: Autonomy) -> Iterator[object]:
-    """The agents that the settings ask for: the one that takes a sentence, and the chatbot that uses all others."""
+    """The agents that settings switch on: the front agent (for a sentence), and the chatbot that uses all others."""
     open_mode = settings.front_tool == "open"
     if settings.front_tool:
         yield FrontAgent(autonomy, open_mode=open_mode)
@@ -447,9 +447,9 @@ class ChoosingChatbot:
 
 
 def choosing_chatbot(name: str, autonomy: Autonomy, *, open_mode: bool, published: bool) -> Agent:
-    """The agent of a chatbot that gives a message to the agent that fits best, if no action reacts to it.
+    """The agent of a chatbot that passes a message to the agent that fits best, if no action reacts to the message.
 
-    `open_mode` is that of autonomy. `published`: only goals that are published are chosen.
+    `open_mode`: whether it chooses a goal, and not an agent. `published`: whether it chooses published goals only.
     """
     own = read_agent(ChoosingChatbot(autonomy, open_mode=open_mode, published=published), SERVICE_TYPES)
     return replace(own, name=name, open=True, source="")
