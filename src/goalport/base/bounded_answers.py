@@ -1,7 +1,7 @@
-"""Answers of other servers, read within bounds: so many bytes, not packed, and the whole within so many seconds.
+"""HTTP responses of other servers, with a limit on their bytes and on the seconds until they are complete.
 
-What a few packed bytes unfold to has no limit, so packed answers are not asked for and not read. `auth` asks identity
-providers so, and `upstream` its servers and whoever issues tokens for them.
+A few compressed bytes can decompress to any size, so compressed responses are neither requested nor accepted. `auth`
+uses this for identity providers, `upstream` for MCP servers, agents and their authorization servers.
 """
 
 import asyncio
@@ -11,11 +11,11 @@ from typing import Any, Final
 import httpx2
 
 SMALL: Final = 1024 * 1024
-"""Bytes that metadata, keys, tokens and refusals may have."""
+"""The most bytes in a response with metadata, keys, tokens or an error."""
 
 
 def bounded_client(seconds: float, **options: Any) -> httpx2.AsyncClient:
-    """A client for small answers, which raises `httpx2.StreamError` or `httpx2.TimeoutException` beyond the bounds."""
+    """A client for small responses: a long one raises `httpx2.StreamError`, a late one `httpx2.TimeoutException`."""
 
     async def bound_small(response: httpx2.Response) -> None:
         bound(response, SMALL, seconds)
@@ -25,12 +25,12 @@ def bounded_client(seconds: float, **options: Any) -> httpx2.AsyncClient:
 
 
 async def ask_plainly(request: httpx2.Request) -> None:
-    """Ask for an answer that is not packed, as a hook of a client."""
+    """Request hook of a client: ask for an uncompressed response."""
     request.headers["Accept-Encoding"] = "identity"
 
 
 def bound(response: httpx2.Response, most_bytes: int | None, seconds: float | None) -> None:
-    """Bound the body of an answer that is not read yet, from now on; None: without this bound."""
+    """Limit the body of a response that is not read yet; the seconds begin now. None: no such limit."""
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = _Bounded(response, response.stream, most_bytes, seconds)
 

@@ -26,11 +26,11 @@ class Caller:
     id: str = "anonymous"
     """The subject of the credential, or the client's id where there is no subject."""
     issuer: str = ""
-    """The issuer that vouches for `id`; two issuers may use the same ids."""
+    """Who issued the credential: `id` is unique only for one issuer."""
     scopes: frozenset[str] = frozenset()
-    """The scopes that the credential grants, and those that these imply; `"*"` is every scope."""
+    """The scopes that the credential grants, and the scopes implied by them; `"*"` is every scope."""
     claims: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
-    """What the credential says besides, such as a tenant: the claims that the setting `auth.claims` names."""
+    """Other claims of the credential, such as a tenant: those that the setting `auth.claims` names."""
     admin: bool = field(default=False, compare=False)
     """Whether the caller may list, answer and end the processes of all callers. It is not stored with a process."""
 
@@ -55,12 +55,12 @@ class Caller:
 ANONYMOUS = Caller()
 """The caller of a run that nobody authenticated."""
 OPERATOR = Caller(scopes=frozenset({EVERY_SCOPE}))
-"""Whoever runs a command on this machine, or a server over stdio without authentication: nobody in particular, and with
-every scope, since they could change what asks for scopes."""
+"""Whoever runs a command on this machine, or a server over stdio without authentication. It has no id of a person, and
+every scope: people who can do that could also change the code that checks scopes."""
 
 
 def user_of_machine() -> Caller:
-    """The user whom the operating system runs this program for, with every scope: they could read what it stores."""
+    """The user of this machine who runs this program, with every scope: this user can read the stored files anyway."""
     if sys.platform == "win32":
         name = os.environ.get("USERNAME") or "user"
     else:

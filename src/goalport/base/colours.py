@@ -1,4 +1,4 @@
-"""Signs and colours for status lines: what is ready, what to look at, what is wrong.
+"""Signs and colours for status lines: ready, needs attention, wrong.
 
 A line is plain text that begins with a status word, or with the name of a model, tool group or server and then the
 word; on a terminal the word gets a sign and a colour. In a pipe, or with the variable NO_COLOR, the line stays as it

@@ -1,6 +1,6 @@
-"""How many cores this program may use: those that the system lets it run on, within the share of its container.
+"""How many cores this program may use: its CPU affinity, limited by the CPU quota of its container (Linux).
 
-Who starts several processes asks for it. Above: the settings.
+It decides how many worker processes are started. Above: the settings.
 """
 
 import math
@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Final
 
 _GROUPS: Final = Path("/sys/fs/cgroup")
-"""Where Linux tells how much processor time a group of processes may use, such as a container."""
+"""Where Linux mounts control groups, whose files limit the processor time of a container."""
 _OWN_GROUP: Final = Path("/proc/self/cgroup")
 
 
 def usable_cores(groups: Path = _GROUPS, own_group: Path = _OWN_GROUP) -> int:
-    """The number of cores, at least 1; a share that is no whole number of cores is rounded up."""
+    """The number of cores, at least 1; a quota of 1.5 cores counts as 2."""
     cores: float = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     with suppress(OSError):
-        # Of version 1 of control groups there is no such line, and no group has the limits.
+        # Version 1 of control groups has no such line; limits of that version are not read.
         _, found, name = own_group.read_text(encoding="utf-8").rpartition("0::/")
         own = groups / name.strip()
         for group in (own, *own.parents) if found else ():

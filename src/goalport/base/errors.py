@@ -4,7 +4,7 @@
     ├── BadInput              the caller's mistake: shown to the client as it is, never retried, never planned around
     │   └── ConversationEnded a conversation has reached its goal
     ├── DeclarationError      an agent, component or tool that cannot be read
-    ├── DeploymentError       things that are each fine and clash together
+    ├── DeploymentError       declarations that are each valid, but clash with each other
     ├── SettingsError         a setting that cannot be used
     ├── WorkspaceError        a folder that is no workspace
     ├── UnknownName           no agent, goal, process or tool of that name
@@ -29,10 +29,10 @@
     │   └── GuardViolation
     ├── AlreadyAnswered       a question that was answered, declined or has expired
     ├── Unstorable            an object that cannot be written to a store
-    ├── Unreadable            what a store holds, and today's classes cannot take
-    ├── UnreadableDocument    a file or page whose text cannot be had
+    ├── Unreadable            stored data that today's classes cannot read
+    ├── UnreadableDocument    a file or page whose text cannot be extracted
     ├── StoreError            the store of processes cannot be read or written
-    │   └── OlderSchema       it was made by an earlier version, and is only looked at
+    │   └── OlderSchema       an earlier version created it, and this command only reads it
     ├── LeaseHeld             another program runs the family of a process
     ├── HandedOver            this program ends, and a process goes on in another
     ├── LeaseLost             another program has taken the family of a process over
@@ -119,11 +119,11 @@ class BadInput(GoalportError):
     def __init__(self, message: str, problems: Iterable[str] = ()) -> None:
         super().__init__(message)
         self.problems = tuple(problems)
-        """The same as one line for each wrong value, such as `stops[1].nights: required, but missing`, if it can be."""
+        """One line for each wrong value, such as `stops[1].nights: required, but missing`; may be empty."""
 
 
 class NothingChosen(BadInput):
-    """Nothing that could be run fits what somebody said. `ranking` has each candidate's name and confidence."""
+    """No agent or goal was chosen for a user's text. `ranking` has each candidate's name and confidence."""
 
     def __init__(self, message: str, ranking: Iterable[tuple[str, float]] = ()) -> None:
         super().__init__(message)
@@ -139,7 +139,7 @@ class NoGoalFound(NothingChosen):
 
 
 class GoalNotApproved(NothingChosen):
-    """A goal was chosen, and whoever had to approve it did not."""
+    """A goal was chosen, but it was not approved."""
 
 
 class DeclarationError(GoalportError):
@@ -154,7 +154,7 @@ class DeclarationError(GoalportError):
 
 
 class DeploymentError(GoalportError):
-    """Two declarations that are each fine but cannot be served together."""
+    """Two declarations that are each valid but cannot be served together."""
 
 
 class SettingsError(GoalportError):
@@ -170,7 +170,7 @@ class ConversationEnded(BadInput):
 
 
 class UnknownName(GoalportError):
-    """A name that is not known. The message lists the nearest names, or else all; if `known` is None, it lists none."""
+    """An unknown name. The message lists the most similar names, else all known ones; none if `known` is None."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str] | None) -> None:
         self.kind = kind
@@ -256,7 +256,7 @@ class TerminateAgent(Signal):
 
 
 def signal_in(error: BaseException) -> Signal | None:
-    """The signal in an error or in a group of errors, a `TerminateAgent` before all others; None: there is none."""
+    """The signal in an error or an exception group, preferably a `TerminateAgent`; None if there is no signal."""
     found = [each for each in leaves(error) if isinstance(each, Signal)]
     return next((each for each in found if isinstance(each, TerminateAgent)), found[0] if found else None)
 
@@ -273,9 +273,9 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def causes(error: BaseException | None, *, implicit: bool = False) -> Iterator[BaseException]:
-    """An error and its causes, the nearest first; with `implicit` also what was being handled when each was raised.
+    """An error and its causes, the nearest first; with `implicit`, `__context__` is used where there is no `__cause__`.
 
-    `raise e from e` makes a circle, so each is given once, and at most a hundred are.
+    `raise e from e` makes a circle, so each error is yielded once; after a hundred errors it stops.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen and len(seen) < _MOST_CAUSES:
@@ -345,7 +345,7 @@ class GuardViolation(ModelError):
 
 
 class AlreadyAnswered(GoalportError):
-    """A question that was answered or declined before, or that has expired; only the first answer counts."""
+    """A question that was already answered or declined, or has expired; only the first answer counts."""
 
     def __init__(self, question_id: str, status: str) -> None:
         self.question_id, self.status = question_id, status
@@ -366,7 +366,7 @@ class Unstorable(GoalportError):
         super().__init__(f"{what} cannot be stored: {why}")
 
     def within(self, step: str) -> "Unstorable":
-        """The same error, seen from the object around it; `step` leads from there to here: `.images` or `[2]`."""
+        """The same error for the object that contains this one; `step` is put before the path: `.images` or `[2]`."""
         return Unstorable(self.kind, self.why, path=f"{step}{self.path}")
 
 
@@ -385,7 +385,7 @@ class Unreadable(GoalportError):
 
 
 class UnreadableDocument(DocumentError):
-    """A document cannot be taken in. The message is a sentence with its name and the reason; others can be read."""
+    """A document cannot be read; other documents can. The message is a sentence with its name and the reason."""
 
     def __init__(self, uri: str, reason: str) -> None:
         self.uri = uri
@@ -410,7 +410,7 @@ class StoreError(GoalportError):
         self.problem = problem
         self.fix = fix
         self.unknown = unknown
-        """Whether what was to be written may be there all the same; to know it, write the same again."""
+        """Whether the data may have been written despite the error; to be sure, write the same data again."""
         super().__init__(f"The store {where}: {problem} {fix}")
 
     @property
@@ -420,7 +420,7 @@ class StoreError(GoalportError):
 
 
 class OlderSchema(StoreError):
-    """The store was made by an earlier version, and a command that only reads it does not change it."""
+    """An earlier version created the store, and a command that only reads it does not upgrade it."""
 
     def __init__(self, where: str) -> None:
         super().__init__(
@@ -432,7 +432,7 @@ class OlderSchema(StoreError):
 
 
 class _Elsewhere(GoalportError):
-    """Something that cannot be done here, since another program has the process."""
+    """The process cannot be used in this program, since another program runs it or will run it."""
 
     words = ""
 
@@ -448,13 +448,13 @@ class LeaseHeld(_Elsewhere):
 
 
 class LeaseLost(_Elsewhere):
-    """Another program runs the family of a process now; what this one knows of it is out of date and is not stored."""
+    """Another program has taken over the family of a process; this program's state of it is stale and is not stored."""
 
     words = "Another program has taken process {} over, or it was dropped."
 
 
 class HandedOver(_Elsewhere):
-    """This program ends or cannot read the process; that goes on in another, or when this one starts again."""
+    """This program ends or cannot read the process, which goes on in another program or after a restart."""
 
     words = "This program is done with process {}, which goes on elsewhere: ask again for it in a moment."
 

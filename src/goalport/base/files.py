@@ -1,7 +1,7 @@
 """Files that several programs write: replaced as a whole, by one program at a time.
 
-Pins, trust in skills, and keys are kept in such files. What root writes stays readable for the user as whom the server
-runs: a file that is replaced keeps its owner, its group and its mode, and a new one belongs to the owner of its folder.
+Pins, trust in skills, and keys are stored in such files. A file that root writes stays readable for the server's user:
+a replaced file keeps its owner, group and mode, and a new file gets the owner of its folder.
 """
 
 import os
@@ -19,9 +19,9 @@ _TRIES: Final = 100
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write a file in one step: a reader finds the old text or the new one. Only its owner may read a new one.
+    """Write a file atomically: a reader finds either the old text or the new text. Only its owner may read a new file.
 
-    Raises `OSError`; the file is as it was then.
+    Raises `OSError`, and leaves the file unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -42,14 +42,14 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for the user alone. Raises `OSError`."""
+    """Create a folder and its missing parents; only the user may access the new ones. Raises `OSError`."""
     for each in reversed([folder, *folder.parents]):
         if not each.exists():
             each.mkdir(mode=0o700, exist_ok=True)
 
 
 def give_to_owner(path: Path, *, of: Path) -> None:
-    """If root runs this, give what it has just made to the owner and the group of another file or folder.
+    """If root runs this, change the owner and group of a new file or folder to those of `of`.
 
     Raises `OSError`.
     """
@@ -60,12 +60,12 @@ def give_to_owner(path: Path, *, of: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Generator[None]:
-    """A time in which no other program that locks the same path changes it: what was read can be changed and written.
+    """A block that only one program at a time enters for a path, to read the file, change the content and write it.
 
-    Raises `OSError` if another program keeps the lock for seconds, or if the folder cannot be written.
+    Raises `OSError` if another program keeps the lock for 5 s, or if the folder cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Not the file itself is locked, since it is replaced by another one.
+    # The file itself cannot be the lock, since it is replaced by another one.
     lock = path.with_name(f".{path.name}.lock")
     with os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
         give_to_owner(lock, of=path.parent)

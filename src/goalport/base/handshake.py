@@ -1,10 +1,10 @@
-"""The first answer of a server over stdio, given before anything else is loaded.
+"""The answer to `initialize` over stdio, sent before anything else is loaded.
 
-A host starts its server and waits a limited time until `initialize` is answered; loading agents and the libraries that
-they need takes longer than some hosts wait. The answer does not depend on what is loaded, so a thread gives it at once,
-and the client's later messages wait until the server is ready. The server also receives the first message, and its own
-answer, which is the same, is dropped. It belongs to the MCP server, but stands here: importing anything of
-`doors.mcp` loads the MCP SDK, and takes as long as what this module bridges. Above: `doors.mcp`, `site` and `cli`.
+A host starts its server and waits a limited time for the answer to `initialize`; loading agents and their libraries
+takes longer than some hosts wait. The answer does not depend on what is loaded, so a thread sends it at once, and the
+client's later messages wait until the server is ready. The server also receives `initialize`, but its own answer, which
+is the same, is dropped. The module is not in `doors.mcp`, because importing anything from there first loads the MCP
+SDK, which takes too long. Above: `doors.mcp`, `site` and `cli`.
 """
 
 import json
@@ -35,7 +35,7 @@ _CAPABILITIES: Final = {
 }
 TASKS: Final = "io.modelcontextprotocol/tasks"
 SKILLS: Final = "io.modelcontextprotocol/skills"
-"""The extensions that the server declares to clients of the modern revisions."""
+"""With `TASKS`, the extensions that the server declares to clients of MCP 2026-07-28."""
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSIONS: Final = ("2026-07-28",)
 
@@ -49,7 +49,7 @@ class EarlyHandshake:
 
     def __init__(self, workspace: Path) -> None:
         self.answered: int | str | None = None
-        """The id of the request that was answered here; None: none was."""
+        """The id of the request that was answered here; None: no request was."""
         self._workspace = workspace
         self._read = b""
         self._output = os.dup(1)
@@ -57,7 +57,7 @@ class EarlyHandshake:
         self._thread.start()
 
     def wait(self) -> bytes:
-        """Wait for the client's first line; return the bytes that were read by then, none when the client has left."""
+        """Wait for the client's first line; return all bytes read by then, `b""` if the client closed stdin at once."""
         self._thread.join()
         return self._read
 
@@ -77,7 +77,7 @@ class EarlyHandshake:
 
 
 def _server_name(workspace: Path) -> str:
-    """The server's name, as the settings will give it. Invalid settings are reported later, when they are read."""
+    """The setting `name`, read early. Invalid settings are reported later, when all of them are loaded."""
     with suppress(OSError, ValueError):
         variables = dotenv_values(workspace / ".env", encoding="utf-8") | os.environ
         given = {name.upper(): value for name, value in variables.items() if value}
@@ -90,9 +90,9 @@ def _server_name(workspace: Path) -> str:
 
 
 def _result_of(request: Mapping[str, Any], workspace: Path) -> dict[str, Any] | None:
-    """The result of `initialize`, or of `server/discover`, which modern clients may send in its place.
+    """The result of `initialize`, or of `server/discover`, which clients of MCP 2026-07-28 may send in its place.
 
-    None: the request is another one, or invalid: then the server itself answers, with the error.
+    None for any other or an invalid request: the server itself answers it once it is loaded.
     """
     match request:
         case {

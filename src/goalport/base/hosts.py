@@ -1,6 +1,6 @@
-"""The hosts at which servers listen, and the addresses of their clients.
+"""The hosts at which servers listen, and the IP addresses of their clients.
 
-It says which hosts only this machine can reach, how they stand in a URL, and which addresses are counted as one.
+It says which hosts only this machine can reach, how a host is written in a URL, and which IP addresses count as one.
 """
 
 from ipaddress import IPv4Address, IPv6Network, ip_address
@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 _LOCAL: Final = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1", "[::]": "::1"}  # noqa: S104 - compared, not bound
-"""Hosts that stand for all interfaces of a machine, and the one by which the machine itself reaches them."""
+"""Wildcard hosts (all interfaces of a machine), and for each the loopback address to connect to."""
 _PREFIX_LENGTH: Final = 64
 
 
@@ -26,7 +26,7 @@ def is_wildcard(host: str) -> bool:
 
 
 def http_url(host: str, port: int) -> str:
-    """The URL of a server that listens there, for a client on the same machine."""
+    """The URL of a server at this host and port, for a client on the same machine."""
     reached = _LOCAL.get(host, host)
     return (
         f"http://[{reached}]:{port}" if ":" in reached and not reached.startswith("[") else f"http://{reached}:{port}"
@@ -34,13 +34,13 @@ def http_url(host: str, port: int) -> str:
 
 
 def is_secure(url: str) -> bool:
-    """Whether nobody can listen to a request for a URL: it is `https`, or stays on this machine."""
+    """Whether nobody can eavesdrop on a request to a URL: it is `https`, or does not leave this machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
 
 
 def source_of(address: str) -> str:
-    """What clients are counted by: an IPv4 address, the /64 network of an IPv6 address, or nothing for another text."""
+    """The key for limits per client: the IPv4 address, or the /64 network of an IPv6 address; "" for any other text."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:

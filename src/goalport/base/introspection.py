@@ -1,4 +1,4 @@
-"""What a function declares: where it is written, the types that its annotations name, and what its docstring says.
+"""What a function declares: its place in the source, the types in its annotations, and the parts of its docstring.
 
 Annotations are looked up in the module and in the enclosing classes. A docstring is parsed for a model: descriptions of
 parameters are found in Google, NumPy, Sphinx and Epydoc style, and all other text stays as it is. Nothing is called.
@@ -28,33 +28,33 @@ _FIX_OF_NAME = "Define or import it at module level, not inside a function and n
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The function or method that a declaration is, for messages that say where it is written."""
+    """A function or method that a user declares, with its place in the source for messages."""
 
     function: Callable[..., object]
     owner: type | None = None
-    """The class that a method is read for; None: the class of the object to which it is bound, if any."""
+    """The class that has the method, perhaps by inheritance; None: the class of the object it is bound to, if any."""
 
     @property
     def written(self) -> Callable[..., object]:
-        """The function as it was written: beneath decorators, partials, bound methods and callable objects."""
+        """The function in the source, without decorators, partials, bound methods and callable objects around it."""
         outer = _without_partials(self.function)
         inner = getattr(outer, "__func__", outer)
         return inspect.unwrap(inner if hasattr(inner, "__qualname__") else type(inner).__call__)
 
     @property
     def filled(self) -> Collection[str]:
-        """The parameters that a partial fills."""
+        """The names of the parameters for which a `partial` has values."""
         function: Any = self.function
         return function.keywords if isinstance(function, partial) else ()
 
     @property
     def docstring(self) -> str:
-        """The docstring; a method without one has that of the method it overrides."""
+        """The docstring; a method without one inherits it from the method that it overrides."""
         return inspect.getdoc(_without_partials(self.function)) or ""
 
     @property
     def declared_in(self) -> type | None:
-        """The class that has the method in its body: the owner, or a base class of it; None for a function."""
+        """The class whose body contains the method: the owner or one of its base classes; None for a function."""
         owner, name = self.owner or _owner(self.function), self.written.__name__
         return None if owner is None else next((each for each in owner.__mro__ if name in vars(each)), owner)
 
@@ -71,10 +71,10 @@ class Origin:
         return DeclarationError(str(self), expected=expected, came=came, fix=fix)
 
     def hints(self, kind: type | None = None) -> dict[str, Any]:
-        """The types that the annotations of the function name, or those of a class that it mentions.
+        """The types by parameter of the function, or by field of `kind`, a class in the function's annotations.
 
-        A type parameter of a generic base class is what the owner gives for it. Raises `DeclarationError` for an
-        annotation that names nothing or cannot be read.
+        A type parameter of a generic base class is replaced by the owner's argument. Raises `DeclarationError` for an
+        annotation with an unknown name or one that cannot be evaluated.
         """
         written, names = self.written, self._names_around()
         try:
@@ -97,7 +97,7 @@ class Origin:
             ) from error
 
     def _names_around(self) -> "_NamesAround":
-        """The names of the enclosing classes, and the type parameters in the brackets behind the name of a class."""
+        """The names in the enclosing classes, and the type parameters of a class (`class Name[T]`)."""
         written, places = self.written, list[Mapping[str, object]]()
         place: object = sys.modules.get(getattr(written, "__module__", None) or "")
         for part in written.__qualname__.split(".")[:-1]:
@@ -112,9 +112,9 @@ class Origin:
 
 
 class _NamesAround(Mapping[str, object]):
-    """The names in some classes, which are looked up only where an annotation is a text that mentions them.
+    """The names in some classes, looked up only if an annotation is a string with that name.
 
-    A class or a type parameter precedes what the module calls by the same name; a method or a field does not.
+    A class or a type parameter hides what has the same name in the module; a method or a field does not.
     """
 
     def __init__(self, places: Sequence[Mapping[str, object]], module: Mapping[str, object]) -> None:
@@ -149,10 +149,10 @@ def _owner(function: Callable[..., object]) -> type | None:
 
 
 def constructor(cls: type) -> inspect.Signature:
-    """The signature with which a class is called.
+    """The signature of a class's constructor. Raises `DeclarationError` for an abstract class.
 
-    For a class that says nothing of its construction, `inspect` would parse a text of `object` each time. Raises
-    `DeclarationError` for an abstract class.
+    A class without a constructor of its own gets the empty signature at once: `inspect` would parse the text signature
+    of `object` each time.
     """
     if lacking := lacking_in(cls):
         raise DeclarationError(
@@ -166,12 +166,12 @@ def constructor(cls: type) -> inspect.Signature:
 
 
 def lacking_in(cls: type) -> Sequence[str]:
-    """The methods that an abstract class lacks, by name; empty for a class that is not abstract."""
+    """The names of the abstract methods that a class does not implement; empty for a class that is not abstract."""
     return sorted(getattr(cls, "__abstractmethods__", ()))
 
 
 def class_place(cls: type) -> str:
-    """Where a class is declared, for messages; without the line where its source cannot be read."""
+    """The name of a class for messages, with its file and line if its source can be read."""
     name = class_name(cls)
     try:
         file, line = inspect.getsourcefile(cls), inspect.getsourcelines(cls)[1]
@@ -181,9 +181,9 @@ def class_place(cls: type) -> str:
 
 
 def hidden_methods(cls: type) -> Iterator[tuple[str, int, int]]:
-    """The methods of a class that a later one of the same name hides: its name, and the lines of both.
+    """The methods of a class that a later method of the same name replaces: the name, and the lines of both.
 
-    None where the source cannot be read.
+    Yields nothing if the source cannot be read.
     """
     try:
         lines, first = inspect.getsourcelines(cls)
@@ -217,7 +217,7 @@ _FIELD_TYPE = re.compile(r"[:@]type\s+\w+\s*:.*")
 
 
 def read_docstring(text: str | None, parameters: Collection[str]) -> tuple[str, Mapping[str, str]]:
-    """The description in a docstring, and what it says of each parameter.
+    """The description in a docstring, and the descriptions of parameters in it, by name.
 
     A section that describes none of `parameters` is part of the description.
     """
@@ -236,7 +236,7 @@ def read_docstring(text: str | None, parameters: Collection[str]) -> tuple[str, 
 
 
 def _section_at(lines: Sequence[str], start: int) -> tuple[re.Pattern[str] | None, int]:
-    """The entry pattern and the end of the section that begins at a line; any other line is a block by itself."""
+    """The entry pattern and end of the section that begins at a line; None and the next line if no section begins."""
     line, after = lines[start], range(start + 1, len(lines))
     if _NUMPY_SECTION.fullmatch(line) and lines[start + 1 :] and _RULE.fullmatch(lines[start + 1]):
         return _NUMPY_ENTRY, next((n - 1 for n in after[2:] if _RULE.fullmatch(lines[n])), len(lines))

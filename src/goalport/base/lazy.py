@@ -1,7 +1,7 @@
-"""What makes a start short: packages that load their modules when they are first used, and no search for garbage.
+"""Faster start-up: packages that load their modules when they are first used, and no garbage collection meanwhile.
 
-Such a package has `__getattr__ = lazy_exports(__name__, {...})`, and an `__init__.pyi` beside it that tells type
-checkers the same names. Nothing of the library is below.
+Such a package has `__getattr__ = lazy_exports(__name__, {...})`, and an `__init__.pyi` with the same names for type
+checkers. This module imports nothing of goalport.
 """
 
 import gc
@@ -12,7 +12,7 @@ from importlib import import_module
 
 
 def lazy_exports(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
-    """The `__getattr__` of a package; `modules` says by module of the package which names are loaded from it."""
+    """The `__getattr__` of a package; `modules` has the names to load from each of its modules."""
     module_of = {name: module for module, names in modules.items() for name in names}
 
     def load(name: str) -> object:
@@ -26,7 +26,7 @@ def lazy_exports(package: str, modules: Mapping[str, Sequence[str]]) -> Callable
 
 
 def lazy_rooms(package: str, *rooms: str) -> Callable[[str], object]:
-    """The `__getattr__` of a package that offers what its rooms do; they are loaded in this order until one has it."""
+    """The `__getattr__` of a package with the exports of its rooms, loaded in this order until one has the name."""
 
     def load(name: str) -> object:
         modules = (import_module(f"{package}.{each}") for each in rooms)
@@ -59,9 +59,9 @@ def models_built_late() -> Generator[None]:
 
 @contextmanager
 def without_collection() -> Generator[None]:
-    """Look for no garbage in this context, until it ends or `collect_among_calls` is called.
+    """Collect no garbage in this block, until it ends or `collect_among_calls` is called.
 
-    Almost all that a start makes is kept, so looking would take a fifth of its time and find nothing.
+    Almost all objects of the start stay in use: collecting would take a fifth of its time and find nothing.
     """
     gc.disable()
     try:
@@ -71,11 +71,11 @@ def without_collection() -> Generator[None]:
 
 
 def collect_among_calls() -> None:
-    """Look for garbage from now on, but not among what exists now: that halves the latency of the slowest answers.
+    """Collect garbage from now on, but not among existing objects: that halves the latency of the slowest answers.
 
     Calls leave reference cycles of the SDK's objects behind. The thresholds collect them often enough that a pause is
     short, but not so often that the objects of open calls are scanned again and again. The little garbage of the start
-    is frozen too: looking for it would take a tenth of the time that a start takes.
+    is never collected: finding it would take a tenth of the start's time.
     """
     gc.freeze()
     gc.enable()

@@ -1,6 +1,6 @@
-"""The keys that encrypt what others keep for the server, or what a store must not show in clear.
+"""The keys that encrypt the state that clients keep for the server, and secrets in a store or in files.
 
-Replicas share keys by the setting `state_keys`. A single server makes a key once, in a file only its user can read.
+Replicas share keys by the setting `state_keys`. A single server creates a key once, in a file only its user can read.
 Above: `doors.mcp`, for the state that clients hold between two requests, and `platform`, for the secrets in stored
 processes.
 """
@@ -27,12 +27,12 @@ _FILE: Final = "state.key"
 _BYTES: Final = 32
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _PURPOSE: Final = b"goalport/process-secrets/v1/"
-"""Begins what the keys of processes are derived by, so that no key serves for anything else too."""
+"""The prefix of the HKDF info from which keys of processes are derived, so that they differ from all other keys."""
 _log = logging.getLogger(__name__)
 
 
 class KeySettings(Protocol):
-    """The settings that say which keys there are: those that replicas share, else one that is made in `data_dir`."""
+    """The settings for keys: `state_keys`, which replicas share; if empty, a key file in `data_dir`."""
 
     @property
     def state_keys(self) -> Sequence[SecretStr]: ...
@@ -43,7 +43,7 @@ class KeySettings(Protocol):
 def sealing_keys(settings: KeySettings) -> list[bytes]:
     """The keys: the first encrypts, all of them decrypt. Raises `SettingsError` for a key file that cannot be used."""
     if settings.state_keys:
-        # Any text, or what a key file holds, so that its key can be shared with other replicas.
+        # Any text is a key; the content of a key file is decoded, so that its key can be shared with other replicas.
         written = [key.get_secret_value() for key in settings.state_keys]
         return [_from_digits(each) or each.encode() for each in written]
     path = settings.data_dir / _FILE
@@ -57,9 +57,9 @@ def sealing_keys(settings: KeySettings) -> list[bytes]:
 
 
 class ProcessSeals:
-    """Encrypts the secrets of processes and contexts, those of each with keys of its own, which are derived of these.
+    """Encrypts the secrets of processes and contexts, with keys that are derived for each process or context.
 
-    `keys` is called when the first secret comes. The first key encrypts, all of them decrypt.
+    `keys` is called for the first secret. The first key encrypts, all of them decrypt.
     """
 
     def __init__(self, keys: Callable[[], Sequence[bytes]]) -> None:
@@ -67,11 +67,11 @@ class ProcessSeals:
 
     @cached_property
     def keys(self) -> Sequence[bytes]:
-        """The keys. Raises `SettingsError` where they cannot be had."""
+        """The keys. Raises `SettingsError` if they cannot be read or created."""
         return self._keys()
 
     def of(self, process_id: str) -> "ProcessSeal":
-        """What encrypts the secrets of one process or context; what is moved to another cannot be decrypted there."""
+        """Encrypts the secrets of one process or context; they cannot be decrypted for another one."""
         return ProcessSeal(self, process_id)
 
 
@@ -83,11 +83,11 @@ class ProcessSeal:
         self._process_id = process_id
 
     def seal(self, secret: bytes, /) -> str:
-        """The encrypted secret. Raises `SettingsError` where there is no key."""
+        """The encrypted secret. Raises `SettingsError` if there is no key."""
         return self._fernet.encrypt(secret).decode("ascii")
 
     def unseal(self, sealed: str, /) -> bytes:
-        """The secret. Raises `SettingsError`, with what to do, where the key with which it was sealed is not here."""
+        """The decrypted secret. Raises `SettingsError`, which says what to do, if no key fits."""
         from cryptography.fernet import InvalidToken
 
         try:
@@ -119,7 +119,7 @@ def _from_digits(written: str) -> bytes | None:
 
 
 def _read(path: Path) -> bytes:
-    """The key in a file, which only its owner may read from now on; a warning if others could: they may know it."""
+    """Read the key from a file. If other users could read the file, log a warning and take their permissions away."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if os.name == "posix" and mode & _OTHERS:
         with suppress(OSError):  # the warning below covers a failure too

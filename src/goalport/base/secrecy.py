@@ -1,7 +1,7 @@
-"""Hides secrets in whatever leaves the program as text: answers, events, spans, log lines and tracebacks.
+"""Hides secrets in all text that leaves the program: answers, events, spans, log lines and tracebacks.
 
-Secrets are registered under an owner (a platform, its upstream servers) and hidden as long as the owner lives, in every
-text of this program: its log and its spans belong to the program and not to one server.
+Secrets are registered under an owner (a platform, its upstream servers) and hidden as long as the owner lives, in all
+texts of this program, since servers in one program share its log and its spans.
 """
 
 import json
@@ -16,9 +16,9 @@ from typing import Any, Final
 from urllib.parse import unquote, unquote_plus, urlsplit
 
 _SHORTEST: Final = 5
-"""Characters. Shorter values are not hidden: hiding each `1` and `true` would make texts unreadable."""
+"""The fewest characters of a secret that is hidden: hiding each `1` and `true` would make texts unreadable."""
 _SHORTEST_OF_ENVIRONMENT: Final = 8
-"""Characters, for environment variables that only look secret by their names; shorter values may be ordinary words."""
+"""The same for environment variables whose names look secret; shorter values may be ordinary words."""
 _NAMED: Final = re.compile(
     r"(?i)(?:^|_)(?:\w*API_?KEY|KEYS?|SECRET_KEY\w*|TOKENS?|SECRETS?|\w*PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?"
     r"|AUTHORIZATION|PAT)$|_PASS$|_PWD$|^SSHPASS$"
@@ -35,17 +35,17 @@ _LOOKS_SECRET: Final = (
     ),
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"), "***"),
 )
-"""Patterns of secrets that were never registered: after a telling name, in an address, or with a well-known prefix."""
+"""Patterns of unregistered secrets: after a name like `password`, in a URL, or with a well-known prefix."""
 _WITHOUT_TEXTS: Final = frozenset({"goalport.calls"})
-"""The loggers whose records are names and numbers. They are written for each call, and patterns take time."""
+"""Loggers whose records hold only names and numbers. They log each call, and matching the patterns takes time."""
 _API_KEY: Final = re.compile(r"\bgp_[0-9A-Za-z]{38}\b")
-"""A key of a caller, which nobody registers: only its hash is known here. Nothing else looks like one."""
+"""An API key of a caller. It cannot be registered, since only its hash is known here."""
 _registered: dict[int, frozenset[str]] = {}
 """The registered secrets, by the identity of their owner."""
 _known: tuple[str, ...] = ()
 """All registered secrets, the longest first: hiding a part of a secret first would leave its rest visible."""
 _known_bytes: tuple[bytes, ...] = ()
-"""The same in UTF-8; what is not text is in no text either."""
+"""The same in UTF-8; lone surrogates are encoded too."""
 
 
 def register_secrets(owner: object, secrets: Iterable[str]) -> None:
@@ -60,7 +60,7 @@ def register_secrets(owner: object, secrets: Iterable[str]) -> None:
 
 
 def hide(text: str) -> str:
-    """The text without registered secrets and what looks like one: for error messages and output of programs."""
+    """The text without registered secrets and what looks like a secret: for error messages and output of programs."""
     text = hide_known(text)
     for pattern, instead in _LOOKS_SECRET:
         text = pattern.sub(instead, text)
@@ -76,16 +76,16 @@ def hide_known(text: str) -> str:
 
 
 class SecretHider:
-    """Hides registered secrets in a text that comes in pieces: a piece may end in the middle of one.
+    """Hides registered secrets in a streamed text, whose pieces may end in the middle of a secret.
 
-    What may be the beginning of a secret is held back until the next piece shows whether it is.
+    The end of a piece that may begin a secret is held back until the next piece shows whether it does.
     """
 
     def __init__(self) -> None:
         self._held = ""
 
     def next(self, piece: str) -> str:
-        """What can be told of the text, with one more piece; it may be nothing yet."""
+        """Add a piece; return the text that can be sent now, which may be empty."""
         text = hide_known(self._held + piece)
         begun = 0  # how many characters at the end are the beginning of a secret
         for secret in _known:
@@ -95,13 +95,13 @@ class SecretHider:
         return text[: len(text) - begun]
 
     def end(self) -> str:
-        """The rest of the text, which ends here."""
+        """The rest of the text, after the last piece."""
         rest, self._held = self._held, ""
         return rest
 
 
 def hide_known_in(written: bytes) -> bytes:
-    """The same for a text in UTF-8, which may be long: it is copied only if it holds a secret."""
+    """`hide_known` for text in UTF-8; it may be long, and is copied only if it contains a secret."""
     for secret in _known_bytes:
         if secret in written:
             written = written.replace(secret, b"***")
@@ -184,7 +184,7 @@ def _record(*args: Any, **options: Any) -> logging.LogRecord:
     name = record.name or ""  # `logging.makeLogRecord` gives none, and fills the record in afterwards
     of_ours = name.startswith("goalport") and name not in _WITHOUT_TEXTS
 
-    def hide_known_and_keys(text: str) -> str:  # of the log of a library the rest may be needed
+    def hide_known_and_keys(text: str) -> str:  # other text in a library's log may be needed
         return _API_KEY.sub("***", hide_known(text)) if "gp_" in text else hide_known(text)
 
     hide_in(record, hide if of_ours else hide_known_and_keys)

@@ -1,7 +1,7 @@
-"""JSON that has one meaning for every reader: what tokens, providers' documents and files to be rewritten have to be.
+"""JSON that every program reads alike: for tokens, providers' documents, and files that are rewritten.
 
-A name that is there twice, a number that is none, and text that is no Unicode are refused, since another program may
-have read something else and decided by it.
+Duplicate keys, NaN and infinities, and lone surrogates are refused, since another program may read such a text in
+another way, and have decided by that.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any, NoReturn, cast
 
 
 def read_json(text: str) -> object:
-    """The value that a text is. Raises `ValueError`."""
+    """Parse a JSON text. Raises `ValueError`."""
     try:
         found = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
     except RecursionError:
@@ -22,7 +22,7 @@ def read_json(text: str) -> object:
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """The JSON object in these bytes. Raises `ValueError`."""
+    """Parse a JSON object in UTF-8. Raises `ValueError`."""
     found = read_json(data.decode("utf-8"))
     if not isinstance(found, dict):
         raise ValueError(  # noqa: TRY004 - the text is wrong

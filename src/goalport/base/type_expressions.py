@@ -1,6 +1,6 @@
-"""Type expressions: their parts, and whether an object declared as one type is of another.
+"""Type expressions: their parts, and whether an object declared as one type is an instance of another.
 
-This module knows types only; `blackboard` says which objects are of a type, and `introspection` reads annotations.
+This module compares types only; `blackboard` checks objects against types, and `introspection` reads annotations.
 """
 
 import types
@@ -26,12 +26,12 @@ from typing import (
 Arguments = tuple[object, ...]
 
 NOMINAL = "__goalport_state__"
-"""The attribute that marks a protocol as nominal: only classes that name it as a base belong to it."""
+"""The attribute that marks a protocol as nominal: only its explicit subclasses implement it."""
 _CACHED_TYPES = 4096
 
 
 def is_alias(kind: object) -> TypeGuard[Any]:
-    """Whether a type expression is an alias (`type Name = …`, or a `TypeAliasType`), with another as `__value__`."""
+    """Whether a type expression is an alias (`type Name = …`, or a `TypeAliasType`), whose type is its `__value__`."""
     return not isinstance(kind, type) and hasattr(kind, "__value__")
 
 
@@ -70,20 +70,20 @@ def taken_apart(kind: object) -> tuple[object, Arguments]:
 
 
 def is_generic(kind: object) -> bool:
-    """Whether the class of an object does not suffice to know that the object is of the type."""
+    """Whether the class of an object does not tell if the object is of the type, as for `list[int]`."""
     if any(taken_apart(each)[1] for each in alternatives(kind)):
         return True
     return not all(isinstance(each, type) for each in alternatives(kind))
 
 
 def is_told_by_bases(kind: object) -> TypeGuard[type]:
-    """Whether the bases of a class alone decide what it is related to: an abstract class may say something else."""
+    """Whether only the bases of a class make it a subclass: an abstract class may override `__subclasscheck__`."""
     return isinstance(kind, type) and kind is not Any and type(kind).__subclasscheck__ is type.__subclasscheck__
 
 
 @lru_cache(maxsize=_CACHED_TYPES)
 def arguments_of(kind: object, base: type) -> Arguments | None:
-    """The arguments that a type gives to the parameters of `base`, its class or a base class of it; None: unknown."""
+    """The type arguments for the parameters of `base`, the class of `kind` or a base class of it; None if unknown."""
     found = _arguments_of(kind, base)
     return None if found is None or any(map(open_in, found)) else found
 
@@ -117,7 +117,7 @@ def parameters_of(origin: type) -> tuple[TypeVar, ...]:
 
 
 def open_in(kind: object) -> tuple[Any, ...]:
-    """The type parameters that have no argument in a type expression."""
+    """The type parameters in a type expression that have no arguments yet."""
     if isinstance(kind, TypeVar):
         return (kind,)
     if isinstance(kind, type):
@@ -126,7 +126,7 @@ def open_in(kind: object) -> tuple[Any, ...]:
 
 
 def _filled(kind: Any, known: Mapping[Any, object]) -> object:
-    """A type expression with the known arguments in place of its parameters."""
+    """A type expression with its type parameters replaced by the known arguments."""
     if isinstance(kind, TypeVar):
         return known.get(kind, kind)
     open_ = open_in(kind)
@@ -134,21 +134,21 @@ def _filled(kind: Any, known: Mapping[Any, object]) -> object:
 
 
 def field_kinds(kind: object) -> Mapping[str, object]:
-    """The declared types of an object's fields, by name, with arguments filled in; empty if they cannot be read."""
+    """The declared types of a type's fields, by name, with type parameters replaced; empty if they cannot be read."""
     kind = plain(kind)
     origin, _ = taken_apart(kind)
     if not isinstance(origin, type):
         return {}
     found: dict[str, object] = {}
     for name, declared in _fields(origin).items():
-        # The parameters are those of the class, among the bases, that declares the field.
+        # A field uses the type parameters of the class that declares it, which may be a base class.
         owner = next((each for each in origin.__mro__ if name in vars(each).get("__annotations__", ())), origin)
         found[name] = inherited(declared, owner, kind)
     return found
 
 
 def inherited(declared: object, owner: type, kind: object) -> object:
-    """A type that a generic class declares, with what `kind`, the class or one derived from it, gives as arguments."""
+    """A type declared in the generic class `owner`, with the type arguments of `kind`: `owner` or a subclass of it."""
     return _filled(declared, dict(zip(parameters_of(owner), _arguments_of(kind, owner) or (), strict=False)))
 
 
@@ -165,7 +165,7 @@ def _fields(cls: type) -> Mapping[str, object]:
 
 @lru_cache(maxsize=1 << 16)
 def related(given: object, wanted: object) -> bool:
-    """Whether an object declared as `given` is a `wanted`, or may be one at run time."""
+    """Whether an object declared as `given` may be a `wanted` at run time."""
     return any(_related(*pair) for pair in product(alternatives(given), alternatives(wanted)))
 
 
@@ -187,7 +187,7 @@ def _related(given: object, wanted: object) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def fits(given: object, wanted: object) -> bool:
-    """Whether every object declared as `given` is a `wanted`, whatever it is at run time."""
+    """Whether every object declared as `given` is certainly a `wanted`."""
     return all(any(_fits(each, other) for other in alternatives(wanted)) for each in alternatives(given))
 
 
@@ -215,7 +215,7 @@ def all_fit(given: Arguments, wanted: Arguments) -> bool:
 
 
 def side_by_side(given: Arguments | None, wanted: Arguments) -> list[tuple[object, object]] | None:
-    """The arguments of two types in pairs; empty where a type has none; None where their numbers differ."""
+    """The type arguments of two types in pairs; empty if a type has no arguments; None if their numbers differ."""
     if not given or not wanted:
         return []
     if wanted[-1:] == (Ellipsis,):
@@ -231,12 +231,12 @@ def _either(relation: Callable[[object, object], bool], given: object, wanted: o
 
 
 def is_nominal_protocol(kind: type) -> bool:
-    """Whether only classes that name a protocol as a base belong to it; see `NOMINAL`."""
+    """Whether only explicit subclasses implement a protocol; see `NOMINAL`."""
     return getattr(kind, "_is_protocol", False) and getattr(kind, NOMINAL, False)
 
 
 def _is_kind_of(kind: type, wanted: type) -> bool:
-    """Whether a class is a subclass, or has the members of a protocol; a nominal one (see `NOMINAL`) must be a base."""
+    """Whether a class is a subclass, or has the members of a protocol; a nominal protocol must be among its bases."""
     if is_nominal_protocol(wanted):
         return wanted in kind.__mro__
     try:

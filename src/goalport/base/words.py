@@ -1,7 +1,7 @@
-"""Wording that messages of all packages share: names of types, near names, validation errors, cleaned texts.
+"""Wording that messages of all packages share: names of types, similar names, validation errors, cleaned texts.
 
-Each package words its own messages; what several of them say is worded here, so that they agree. Nothing here knows of
-agents, tools or servers. It imports nothing of goalport, and no pydantic, which would slow down the start.
+Each package words its own messages; parts that several of them need are worded here, so that they agree. The module
+imports nothing of goalport, and no pydantic, which would slow down the start.
 """
 
 import re
@@ -21,25 +21,25 @@ _VOWEL: Final = re.compile("[aeio]|un(?!i)", re.IGNORECASE)
 """Matches names that take the article "an": an Order and an UnpaidBill, but a UserInput and a Unit."""
 _MOST_NEAR: Final = 3
 _AS_NEAR: Final = 0.05
-"""A name is offered beside the nearest one if its similarity is less by at most this much."""
+"""A name is suggested with the most similar one if its similarity is at most this much less."""
 _MOST_LISTED: Final = 20
 _LONGEST: Final = 80
 """The number of characters of a name that are compared, since names from outside may have any length."""
 _LONGEST_TEXT: Final = 20_000
 _LONGEST_LINE: Final = 500
 _KEPT: Final = "\n\t\u200c\u200d"
-"""Besides line feed and tab, the joiners: several scripts and emoji need them, and they hide nothing."""
+"""Line feed, tab, and the zero-width joiners, which several scripts and emoji need, and which hide nothing."""
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
 """Unicode categories of invisible characters: control, format (zero width, direction, tags), private and unassigned."""
 _SEQUENCE: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, and all that moves the cursor
     r"|\x1b[]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # links, titles and other strings
-    r"|\x1b[ -/]+[0-~]"  # character sets; without a character between, a letter of the text would go with it
+    r"|\x1b[ -/]+[0-~]"  # character sets; with `*`, a letter of the text after ESC would be removed too
 )
 """An escape sequence for terminals (ECMA-48)."""
 _MOST_LINES: Final = 20
 _MOST_ERRORS: Final = 5_000
-"""Beyond this, describing each error would keep the event loop from its other work."""
+"""Beyond this number, describing each error would block the event loop for too long."""
 _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("bool", "boolean"), "yes or no (true or false)"),
     **dict.fromkeys(("int", "integer"), "a whole number"),
@@ -55,7 +55,7 @@ _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("list", "set", "frozen_set", "tuple", "array"), "a list"),
     **dict.fromkeys(("dict", "model", "dataclass", "model_attributes", "object"), "an object with fields"),
 }
-"""Kinds of values, as pydantic and JSON Schema call them, in words for a person."""
+"""Kinds of values in words for a person, by their names in pydantic and JSON Schema."""
 _OF_KIND: Final = re.compile("(.+?)_(?:type|parsing|parsing_size|from_[a-z]+(?:_parsing|_inexact)?)")
 """Matches the names of pydantic's errors about a value of another kind."""
 _LIMITS: Final[Mapping[str, tuple[str, str]]] = {
@@ -86,7 +86,7 @@ _DESCRIBED.maxstring = _DESCRIBED.maxother = _DESCRIBED.maxlong = 500
 
 
 def type_name(kind: object) -> str:
-    """A type as its author writes it, without modules and what `Annotated` adds: `list[Story] | None`.
+    """A type as its author writes it, without modules and the metadata of `Annotated`: `list[Story] | None`.
 
     A NewType and an alias are called by their own names.
     """
@@ -202,8 +202,8 @@ def validation_problems(
 ) -> tuple[str, ...]:
     """What pydantic found wrong with a value, one line per field: `stops[1].nights: required, but missing`.
 
-    `known` are the names that the top level may have; they are listed for unknown ones. `root` is the name of the
-    value itself. `repeated`: each line says what came; not where it may be a secret.
+    `known` are the names of the top-level fields, to suggest for unknown names. `root` is the name of the whole value.
+    `repeated`: each line shows the wrong value; pass False if it may be a secret.
     """
     if error.error_count() > _MOST_ERRORS:
         return (f"{error.error_count()} values do not fit the schema",)
@@ -235,7 +235,7 @@ def validation_reason(message: str) -> str:
 
 
 def requirement(keyword: str, limit: object) -> str | None:
-    """What a value has to be by a keyword of JSON Schema, as the end of a sentence about it; None for rare keywords."""
+    """A keyword of JSON Schema in words, as the end of a sentence about the value; None for rare keywords."""
     match keyword, limit:
         case ("minLength", 1):
             return "should not be empty"
@@ -254,28 +254,28 @@ def requirement(keyword: str, limit: object) -> str | None:
 
 
 def limit_told(keyword: str, limit: object) -> str | None:
-    """A requirement as a note for a person who has given no value yet: `at least 1`; None for rare keywords."""
+    """A requirement as a hint before a person enters a value: `at least 1`; None for rare keywords."""
     words = requirement(keyword, limit)
     return words and re.sub(r"^should (?:be |have )?", "", words)
 
 
 def shown(value: object) -> str:
-    """A value that came, in short."""
+    """The `repr` of a value, shortened."""
     return _SHOWN.repr(value)
 
 
 def in_json(value: object) -> str:
-    """A value as JSON for people and models to read; what JSON has no form for is described in short."""
+    """A value as JSON for people and models to read; objects that JSON cannot express appear as a shortened `repr`."""
     from pydantic_core import to_json
 
     try:
         return to_json(value, fallback=_DESCRIBED.repr, bytes_mode="base64").decode()
-    except ValueError:  # it contains itself, or what is no Unicode
+    except ValueError:  # it contains itself, or lone surrogates
         return _DESCRIBED.repr(value)
 
 
 def corrections(problems: Sequence[str], *, of: Literal["arguments", "answer"] = "arguments") -> str:
-    """The message that asks a caller to correct what it sent: a line for each problem."""
+    """The message that asks a caller to correct its arguments or its answer: a line for each problem."""
     need = "need" if of == "arguments" else "needs"
     return "\n- ".join([f"The {of} {need} correcting:", *shortened(problems)])
 
@@ -299,7 +299,7 @@ def cleaned(text: str, limit: int = _LONGEST_TEXT) -> str:
 
 
 def visible(text: str) -> str:
-    """The text without invisible characters and escape sequences, as `cleaned` says; nothing else is cut."""
+    """The text without invisible characters and escape sequences, as in `cleaned`, but not shortened."""
     if text.isprintable():
         return text
     if "\x1b" in text:
@@ -310,17 +310,17 @@ def visible(text: str) -> str:
 
 
 def excerpt(text: str, limit: int) -> str:
-    """The text; of one with more than `limit` characters the beginning, and an ellipsis."""
+    """The text; if it has more than `limit` characters, its beginning and an ellipsis."""
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
-    """A cleaned text in one line: white space of any kind becomes one space."""
+    """A cleaned text in one line: each run of white space becomes one space."""
     return cleaned(" ".join(text[: 4 * limit].split()), limit)
 
 
 def folded(text: str) -> str:
-    """The text as it is compared with others: in one case, and with accents in the one of two forms that is shorter."""
+    """The text for comparison with others: case-folded, and with accents composed (NFC)."""
     return text.casefold() if text.isascii() else unicodedata.normalize("NFC", text.casefold())
 
 
@@ -340,17 +340,17 @@ def field_path(steps: Iterable[int | str]) -> str:
     for step in steps:
         if isinstance(step, int):
             path += f"[{step}]"
-        else:  # it may come from outside
+        else:  # the name may be from outside
             is_safe = step.isprintable() and len(step) <= _SHOWN.maxstring
             path += f".{step if is_safe else _SHOWN.repr(step)}"
     return path.removeprefix(".")
 
 
 def _expected(kind: str, limits: Mapping[str, Any]) -> str | None:
-    """What a value has to be by an error of pydantic, as `requirement` says it."""
+    """An error of pydantic in words, as `requirement` words it; None for other errors."""
     if kind in _LIMITS:
         keyword, limit = _LIMITS[kind]
-        # Of a secret text, pydantic says that it has items.
+        # For a secret text, pydantic counts items and not characters.
         keyword = keyword.replace("Items", "Length") if limits.get("field_type") == "Value" else keyword
         return requirement(keyword, limits[limit])
     found = _OF_KIND.fullmatch(kind)
@@ -360,8 +360,8 @@ def _expected(kind: str, limits: Mapping[str, Any]) -> str | None:
 def _path(location: Sequence[int | str], value: object, *, missing: bool) -> str:
     """The path of a problem inside a value.
 
-    Pydantic's locations also name the members of unions and the validators on the way, which no caller ever wrote. A
-    step that does not exist in the value is such a name, except for the field that is missing.
+    Pydantic's locations also name members of unions and validators, which are not in the caller's value. A step that is
+    not in the value is such a name, unless it is the missing field.
     """
     steps: list[int | str] = []
     place = value

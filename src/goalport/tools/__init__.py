@@ -1,7 +1,7 @@
-"""Tools: what a model may call, made of functions and objects, filtered, renamed, grouped and exported.
+"""Tools that a model may call: created from functions and objects, filtered, renamed, grouped and exported.
 
-This package knows nothing of planning, models or servers. Above it, `ai` offers tools to models, `upstream` makes tools
-of other servers' tools, and `publish` publishes exports; below it are the errors, `secrecy` and `words`.
+This package imports nothing of planning, models or servers. Above it, `ai` offers tools to models, `upstream` wraps the
+tools of other servers, and `publish` publishes exports; below it are the errors, `secrecy` and `words`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""A tool: a name, a description and a schema for a model, and what happens when it is called; and objects with tools.
+"""A tool: a name, a description and a schema for a model, and a handler that is called; and objects with tools.
 
-A tool knows neither who publishes it nor which model calls it. Functions, upstream servers and agents are all behind
+A tool knows neither who publishes it nor which model calls it. Functions, upstream servers and agents are called by
 the same kind of handler. A tool object has `@tool` methods, which become tools with a naming and a filter.
 """
 
@@ -75,9 +75,9 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
 
     `name` defaults to the function's and `description` to its docstring; `title` is for people. `read_only`,
     `destructive`, `idempotent` and `open_world` are hints for the host that asks its user before a call.
-    `return_direct`: the result goes to the user and not back to the model. `export`: it is published over MCP, as a
-    function, or as a method of an object, at the top level of a module. `scopes`: those that a client needs to call it,
-    all of them; by default the scope to read for a tool that is `read_only`, else the scope to write.
+    `return_direct`: the result goes to the user and not back to the model. `export`: it is published over MCP, if the
+    function, or an object with the method, is at the top level of a module. `scopes`: a client needs all of them for a
+    call; by default it needs the scope to read if the tool is `read_only`, else the scope to write.
     """
     mark = ToolMark(**settings)
 
@@ -104,13 +104,13 @@ _log = logging.getLogger(__name__)
 _MESSAGE_LIMIT = 2_000
 
 Approval = Literal["never", "always", "destructive"]
-"""Which calls need a person's approval: none, all, or those of tools that do not declare themselves harmless."""
+"""Which calls need a person's approval: none, all, or calls of tools that may be destructive by their hints."""
 Layer = Callable[["Tool", Mapping[str, object]], Awaitable[ToolResult]]
 """Wraps the calls of a tool: it receives the wrapped tool and the arguments, and decides whether to call the tool."""
 
 
 class CallSite(Protocol):
-    """Where tools are called: an action, which records their results and asks people for approval, or a direct call."""
+    """The context of tool calls: an action, which records results and asks people for approval, or a direct call."""
 
     @property
     def caller(self) -> Caller:
@@ -118,11 +118,11 @@ class CallSite(Protocol):
         ...
 
     def remembers(self, tool: "Tool", arguments: Mapping[str, object], /) -> bool:
-        """Whether the result of the next such call is recorded already, so that nothing will run."""
+        """Whether the result of the next call with these arguments is recorded already: the tool will not run."""
         ...
 
     async def call(self, tool: "Tool", arguments: Mapping[str, object], /) -> ToolResult:
-        """Return the result of the call, by `Tool.run` or from the record."""
+        """Return the recorded result of the call, or else call `Tool.run`."""
         ...
 
     async def call_once(self, tool: "Tool", /) -> ToolResult:
@@ -130,13 +130,13 @@ class CallSite(Protocol):
         ...
 
     def emit(self, event: SourcesShown, /) -> None:
-        """Send an event to the listeners, as one of the action if there is one."""
+        """Send an event to the listeners, with the name of the action if there is one."""
         ...
 
     def before_request(self) -> None:
-        """Refuse a request that a tool is about to make to a model, by the signal that ends the action.
+        """Called before a tool makes a request to a model. Raises the `Signal` that ends the action if it must not.
 
-        An action's process may be about to end, or have spent its budget.
+        It must not when the action's process is about to end, or has spent its budget.
         """
         ...
 
@@ -146,12 +146,12 @@ class CallSite(Protocol):
 
 
 CALL_SITE: Final[ContextVar[CallSite | None]] = ContextVar("goalport_call_site", default=None)
-"""Where tools are called from; None: from nowhere in particular, and for nobody."""
+"""The current call site; None: tools are called outside of actions, without a caller."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """What a model may call: made of a function with `Tool.of`, of an object's `@tool` methods with `from_instance`."""
+    """A tool that a model may call, made by `Tool.of` of a function, or by `from_instance` of `@tool` methods."""
 
     name: str
     description: str
@@ -160,7 +160,7 @@ class Tool:
     title: str = ""
     """A name for people."""
     output_schema: Mapping[str, object] | None = None
-    """The schema that `ToolResult.structured` is valid against."""
+    """The JSON Schema of `ToolResult.structured`."""
     read_only: bool | None = None
     destructive: bool | None = None
     idempotent: bool | None = None
@@ -174,22 +174,22 @@ class Tool:
     approval: Approval = "never"
     """Which calls need a person's approval. It is asked for in actions; outside of actions such a call is refused."""
     confirmation: Callable[[Mapping[str, object]], str] | None = None
-    """Makes the question from the arguments; None: the question is whether the tool may be called with them."""
+    """Makes the question for approval from the arguments; None: a standard question with the arguments."""
     asks_people: bool = False
     """Whether the tool itself may ask a person during a call."""
     server: str = ""
     """The name of the tool's upstream server, which may ask a person during a call; empty for other tools."""
     withheld: Callable[[], bool] | None = None
-    """Whether a model is not offered it now, asked before each of its turns; None: it always is."""
+    """Called before each turn of a model: True hides the tool from it. None: the tool is always offered."""
     timed: bool = True
     """Whether the time limit for tools applies to a model's calls; tools that ask models have other limits."""
     scopes: Sequence[str] | None = None
-    """The scopes that a client needs to call the tool where it is published; None: those that its hints ask for."""
+    """The scopes that a client needs to call the published tool; None: to read if it is `read_only`, else to write."""
     in_process: bool = False
-    """Whether it works only in a process, so that each call of a client is one where the tool is published."""
+    """Whether it works only in a process: then each call by a client of the published tool starts one."""
 
     def __post_init__(self) -> None:
-        name = cast("object", self.name)  # a naming may be any function, and return anything
+        name = cast("object", self.name)  # a naming is any function, and may return anything
         if not isinstance(name, str) or not name.strip():
             raise DeclarationError(
                 "Tool",
@@ -199,7 +199,7 @@ class Tool:
             )
         require_scopes("scopes", self.scopes)
         if self.approval not in get_args(Approval):
-            # With any other value nobody would be asked.
+            # With any other value, nobody would be asked for approval.
             raise DeclarationError(
                 f"Tool {self.name!r}",
                 expected="approval to be never, always or destructive",
@@ -210,9 +210,9 @@ class Tool:
     async def call(self, arguments: Mapping[str, object]) -> ToolResult:
         """Call the tool. Invalid arguments and failures become results with `is_error`, in words for the model.
 
-        A call that a person does not approve becomes one too. In an action that begins again, the recorded result is
-        returned. A `Signal`, which is meant for the process that the call is part of, is raised as it is, also when it
-        comes out of a task group of the tool.
+        So do calls that a person does not approve. In an action that is run again, the recorded result is returned. A
+        `Signal` is meant for the process that makes the call and is raised, also if a task group of the tool has put it
+        into an exception group.
         """
         site = CALL_SITE.get()
         if site is not None:
@@ -232,7 +232,7 @@ class Tool:
         return await self._answered(self.carry_out(arguments))
 
     async def carry_out(self, arguments: Mapping[str, object]) -> ToolResult:
-        """As `run`, but what the function of the tool raises is raised, as are arguments that are refused."""
+        """As `run`, but exceptions of the function are raised, and `BadInput` for invalid arguments."""
         return await self.handler(arguments if self.checks_arguments else self.checked(arguments))
 
     async def _answered(self, work: Awaitable[ToolResult]) -> ToolResult:
@@ -250,7 +250,7 @@ class Tool:
             return ToolResult(f"The tool {self.name!r} failed: {summary}", is_error=True, error=error)
 
     def check(self, arguments: Mapping[str, object]) -> None:
-        """Raises `BadInput` for arguments that the tool would refuse, as far as this can be known before a call."""
+        """Raise `BadInput` for invalid arguments, as far as this can be known before a call."""
         if not self.checks_arguments:
             self.checked(arguments)
         elif (check := getattr(self.handler, "check", None)) is not None:
@@ -260,8 +260,8 @@ class Tool:
     def needs_approval(self) -> bool:
         """Whether a person has to approve a model's call first.
 
-        With `approval="destructive"` that is so unless the tool declares that it only reads or destroys nothing. For
-        tools of other servers these declarations are claims of the server.
+        With `approval="destructive"` this is so unless `read_only` is True or `destructive` is False. For upstream
+        tools these hints are claims of their server.
         """
         harmless = self.read_only is True or self.destructive is False
         return self.approval == "always" or (self.approval == "destructive" and not harmless)
@@ -272,7 +272,7 @@ class Tool:
         return self.asks_people or self.needs_approval
 
     def with_name(self, name: str) -> Self:
-        """A copy with another name; a handler that mentions its tool by name has a method `renamed`."""
+        """A copy with another name. If the handler has a method `renamed`, it is called with the name too."""
         renamed = getattr(self.handler, "renamed", None)
         return replace(self, name=name, handler=self.handler if renamed is None else renamed(name))
 
@@ -306,7 +306,7 @@ class Tool:
         input_schema: Mapping[str, object] | None = None,
         return_direct: bool | None = None,
     ) -> "Tool":
-        """Make a tool of a function, marked with `@tool` or not; what is given here precedes what the mark says.
+        """Make a tool of a function, marked with `@tool` or not; arguments of this method override the mark.
 
         The signature defines the arguments. If `parameters` or `input_schema` (JSON Schema of an object) is given, it
         defines them instead, and the function takes one mapping of all arguments. Raises `DeclarationError`.
@@ -385,7 +385,7 @@ class Tool:
 
 
 def exported_methods(kind: type) -> Iterator[str]:
-    """The names of methods that are marked with `@tool(export=True)`; the mark of a base counts for overrides."""
+    """The names of methods marked with `@tool(export=True)`; an override inherits the mark of the base class."""
     for name in _marked_methods(kind):
         marks = (mark_of(vars(base).get(name)) for base in kind.__mro__)
         if next(each.export for each in marks if each is not None):
@@ -393,7 +393,7 @@ def exported_methods(kind: type) -> Iterator[str]:
 
 
 def calling_from(site: CallSite | None) -> ContextValues:
-    """A block in which tools are called from `site`; None: from nowhere in particular, and for nobody."""
+    """A block in which `site` is the current call site; None: outside of actions, without a caller."""
     return ContextValues((CALL_SITE, site))
 
 
@@ -472,7 +472,7 @@ class ToolObject:
         object.__setattr__(self, "filter", filter)
 
     def tools(self) -> tuple[Tool, ...]:
-        """The tools, in source order; of several with one name only the first."""
+        """The tools, in source order; of several with the same name only the first."""
         return distinct(tool for _, tool in named_tools(self.objects, self.naming, self.filter))
 
     def with_prefix(self, prefix: str) -> "ToolObject":
@@ -490,7 +490,7 @@ class ToolObject:
 
 
 def named_tools(objects: Iterable[object], naming: Naming, keep: Callable[[str], bool]) -> list[tuple[str, Tool]]:
-    """The tools that a filter keeps, each renamed and after its original name, including those whose names clash."""
+    """Pairs of the original name and the renamed tool, for tools that the filter keeps, also if new names clash."""
     found: list[tuple[str, Tool]] = []
     for each in objects:
         if isinstance(each, ToolObject):
@@ -507,7 +507,7 @@ def tools_of(*objects: object) -> tuple[Tool, ...]:
 
 
 def distinct(tools: Iterable[Tool]) -> tuple[Tool, ...]:
-    """The tools without those whose name an earlier one has."""
+    """The tools; of several with the same name only the first."""
     found: dict[str, Tool] = {}
     for each in tools:
         found.setdefault(each.name, each)

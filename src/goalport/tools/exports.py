@@ -1,4 +1,4 @@
-"""Tools that are published over MCP as they are, beside the goals, and the resources that belong to them.
+"""Tools that are published over MCP directly, like goals, and the resources that belong to them.
 
 An `McpToolExport` at the top level of a module in `tools/` is found and served; this module itself serves nothing.
 """
@@ -29,11 +29,11 @@ class ListedResource:
 
 @dataclass(frozen=True, slots=True)
 class ResourcePage:
-    """A part of a list of resources."""
+    """One page of a list of resources."""
 
     resources: Sequence[ListedResource]
     after: str = ""
-    """What the next part is asked for with; empty: there is no more."""
+    """The cursor of the next page; empty: this is the last page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,24 +48,24 @@ class ResourceTemplate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadResource:
-    """What is at a URI: a text, or bytes."""
+    """The content of a resource: a text, or bytes."""
 
     content: str | bytes
     media_type: str
     meta: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What else a client may want to know; MCP calls it `_meta`."""
+    """Metadata for the client, sent as `_meta` in MCP."""
 
 
 @runtime_checkable
 class ResourceProvider(Protocol):
-    """Provides resources. What a caller may not read is not there for that caller.
+    """Provides resources. For a caller who may not read a resource, it does not exist.
 
-    The methods raise errors of goalport where the resources cannot be reached now.
+    The methods raise a `GoalportError` if the resources cannot be reached now.
     """
 
     @property
     def namespace(self) -> str:
-        """What the URIs of its resources, and of no others, begin with."""
+        """The prefix of all its URIs; URIs of other providers do not begin with it."""
         ...
 
     @property
@@ -78,23 +78,23 @@ class ResourceProvider(Protocol):
         ...
 
     async def list_resources(self, caller: Caller, /, *, limit: int, after: str = "") -> ResourcePage:
-        """At most `limit` resources, from the beginning or from where an earlier page has ended."""
+        """At most `limit` resources, from the beginning or from `ResourcePage.after` of an earlier page."""
         ...
 
     async def read_resource(self, uri: str, caller: Caller, /) -> ReadResource | None:
-        """What is at a URI of its namespace; None: there is nothing for this caller. Raises `BadInput`."""
+        """The resource at a URI of its namespace; None: it does not exist for this caller. Raises `BadInput`."""
         ...
 
     async def complete(self, variable: str, typed: str, given: Mapping[str, str], caller: Caller, /) -> Sequence[str]:
-        """Values for a variable of its templates that begin with, or are called like, what a person has typed.
+        """Completions of what a person has typed for a variable of its templates (`completion/complete`).
 
-        `given` has the values of the other variables, as far as they are known.
+        Values begin with `typed`, or have a name like it. `given` has the known values of the other variables.
         """
         ...
 
 
 class NamedTools(Protocol):
-    """An object that has tools, and says what they are for, such as an `LlmReference` of the package `references`."""
+    """An object with tools, a name and a description, such as an `LlmReference` of the package `references`."""
 
     @property
     def name(self) -> str: ...
@@ -114,9 +114,9 @@ class McpToolExport:
     naming: Naming = identity
     filter: Callable[[str], bool] = everything
     resources: tuple[ResourceProvider, ...] = ()
-    """Provide the resources that are published beside the tools."""
+    """The providers of resources that are published with the tools."""
     scopes: Sequence[str] | None = None
-    """The scopes that a client needs for each of the tools and resources; None: each has its own."""
+    """The scopes that a client needs for all of these tools and resources; None: each has its own."""
 
     def __post_init__(self) -> None:
         require_scopes("scopes", self.scopes)
@@ -142,7 +142,7 @@ class McpToolExport:
         filter: Callable[[str], bool] = everything,
         scopes: Sequence[str] | None = None,
     ) -> "McpToolExport":
-        """Export several; where two tools get one name, the first is kept."""
+        """Export several tool objects; if two tools get the same name, the first is kept."""
         wrapped = (each if isinstance(each, ToolObject) else ToolObject(each) for each in tool_objects)
         return cls(tuple(wrapped), naming, filter, scopes=scopes)
 
@@ -150,9 +150,9 @@ class McpToolExport:
     def from_llm_reference(
         cls, reference: NamedTools, *, naming: Naming = identity, scopes: Sequence[str] | None = None
     ) -> "McpToolExport":
-        """Export the tools of a reference, with the prefix that its name gives. User guide, section 3.24.1.
+        """Export the tools of a reference, prefixed with its name (`reference_prefix`). User guide, section 3.24.1.
 
-        The description of each tool begins with that of the reference, of which a client knows nothing else.
+        The description of each tool begins with the description of the reference, which clients see nowhere else.
         Documents and skills are exported as resources too, each to the callers who may read it.
         """
         return cls.from_llm_references([reference], naming=naming, scopes=scopes)
@@ -161,7 +161,7 @@ class McpToolExport:
     def from_llm_references(
         cls, references: Iterable[NamedTools], *, naming: Naming = identity, scopes: Sequence[str] | None = None
     ) -> "McpToolExport":
-        """Export several references, each with its own prefix. Of one with `as_published()`, clients get that."""
+        """Export several references, each with its own prefix; if one has `as_published()`, its value is exported."""
         shown = [cast("NamedTools", getattr(each, "as_published", lambda each=each: each)()) for each in references]
         tool_objects: list[ToolObject] = []
         for each in shown:
@@ -189,12 +189,12 @@ class McpToolExport:
         return cls((ToolObject(*group.tools),), naming, filter, scopes=scopes)
 
     def tools(self) -> tuple[Tool, ...]:
-        """The published tools, sorted by name; of several tools with one name only the first."""
+        """The published tools, sorted by name; of several tools with the same name only the first."""
         found = ToolObject(*self.tool_objects, naming=self.naming, filter=self.filter).tools()
         if self.scopes is not None:
             found = tuple(replace(each, scopes=self.scopes) for each in found)
         return tuple(sorted(found, key=lambda each: each.name))
 
     def duplicates(self) -> tuple[str, ...]:
-        """The names that more than one tool has; of each, only the first tool is published."""
+        """The names that more than one tool has; only the first of these tools is published."""
         return duplicate_names(tool for _, tool in named_tools(self.tool_objects, self.naming, self.filter))

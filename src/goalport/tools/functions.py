@@ -1,13 +1,13 @@
-"""Functions as tools: the schema of their arguments, binding values to parameters, and calling them in bounds.
+"""Functions as tools: the schema of their arguments, binding of arguments to parameters, and safe calls.
 
-The signature is read once, and pydantic validates. Some parameters are not filled by the model but injected: a process,
-a context, or whatever else is current where the tool is called. A type is injected if it has a classmethod
-`__goalport_current__`, which returns the current object or raises a `GoalportError`, or if `Annotated` marks it with
-what has a `__goalport_provided__`, which takes the type; so packages above add such types, and this one knows none.
+The signature is read once, and pydantic validates arguments. Some parameters are not filled by the model but injected:
+the current process, context or another current object. A type is injected if it has a classmethod
+`__goalport_current__`, which returns the current object or raises a `GoalportError`; or if its `Annotated` metadata has
+a method `__goalport_provided__`, which takes the type. So packages above can add types that this package does not know.
 
-Whatever a function raises ends only the call. An event loop treats an exception that is no `Exception`, such as
-SystemExit, as its own end or that of a task; raised by a tool, it would stop the server. A thread cannot be stopped, so
-an abandoned one counts against the limit of threads until it has really ended.
+An exception of a function ends only the call. A `BaseException` such as SystemExit would end the event loop, and with
+it the server, so it is turned into an error. A thread cannot be stopped, so an abandoned thread counts against the
+limit of threads until it ends.
 """
 
 import asyncio
@@ -37,17 +37,17 @@ from goalport.tools.results import Output, ToolResult
 from goalport.tools.schemas import UNREADABLE, PlainSchema, why_not_json
 
 CURRENT = "__goalport_current__"
-"""Marks what only a process has."""
+"""The attribute of types and functions that work only in a process."""
 PREPARE: Final[ContextVar[Callable[[Sequence[type], object], Awaitable[None]] | None]] = ContextVar(
     "goalport_prepare", default=None
 )
-"""Enters the services of these types before a tool that takes them is called; the second argument is not used."""
+"""Starts the services of these types before a tool with such parameters is called; the second argument is unused."""
 _PROVIDED = "__goalport_provided__"
 
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """How one parameter is filled at each call."""
+    """How one injected parameter is filled at each call."""
 
     kind: type
     is_optional: bool
@@ -91,7 +91,7 @@ class Parameter:
     description: str = ""
     required: bool = True
     default: object = None
-    """The value when the parameter is optional and was not sent; with None the tool receives no such argument."""
+    """The value of an optional parameter that was not sent; None: the mapping of arguments has no such key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +103,12 @@ class Arguments:
     parameters: Mapping[str, "_Slot"]
     """The parameters by field name, in the order of the signature, including those that are injected."""
     names: tuple[str, ...]
-    """The names of the parameters that callers see."""
+    """The names of the parameters in the schema, without injected ones."""
     injected: tuple[type, ...]
-    """The types of the parameters that callers do not see."""
+    """The types of the injected parameters."""
 
     def schema(self, descriptions: Mapping[str, str]) -> dict[str, object]:
-        """The JSON Schema of the arguments. `descriptions`, by parameter, are used where the annotation has none."""
+        """The JSON Schema of the arguments. `descriptions`, by parameter, are used if an annotation has none."""
         found = self.model.model_json_schema(schema_generator=PlainSchema)
         properties = found.get("properties", {})
         for field, slot in self.parameters.items():
@@ -153,7 +153,7 @@ class _Slot:
 
 
 def read_arguments(function: Callable[..., object]) -> Arguments:
-    """Read the parameters of a function. Raises `DeclarationError` with the parameter that has no schema."""
+    """Read the parameters of a function. Raises `DeclarationError`, which names a parameter that has no schema."""
     hints = Origin(function).hints()
     slots: list[_Slot] = []
     for parameter in inspect.signature(function).parameters.values():
@@ -203,8 +203,8 @@ def _arguments(where: str, slots: list[_Slot], hints: Mapping[str, Any]) -> Argu
         for field, slot in seen.items()
     }
     aliases = {field: slot.name for field, slot in seen.items()}
-    # Dataclasses among the types inherit this configuration: their fields come to the generator too, and keep their
-    # names.
+    # Dataclasses among the types inherit this configuration, so the alias generator also gets their fields, and must
+    # keep those names.
     config = ConfigDict(extra="forbid", alias_generator=lambda field: aliases.get(field, field))
     try:
         model = create_model("Arguments", __config__=config, **fields)
@@ -239,15 +239,15 @@ _log = logging.getLogger(__name__)
 
 
 class Interruption(BaseException):
-    """A tool call cannot go on until something has happened outside of it, such as the answer of a person.
+    """A tool call cannot go on until something happens outside of it, such as the answer of a person.
 
-    It is no failure and no `Exception`, so that users' code does not catch it by accident. Tools that run at the same
-    time finish first; then it is raised to the caller that knows when to try again.
+    It is not a failure and no subclass of `Exception`, so that users' code does not catch it by accident. Tools that
+    run at the same time finish first; then it is raised to the caller, which calls the tool again later.
     """
 
 
 class Contained:
-    """A block around a call that lets through only exceptions, interruptions and the cancellation of its own task."""
+    """A block that lets through only `Exception`, `Interruption` and the cancellation of its own task."""
 
     __slots__ = ("_task",)
 
@@ -265,7 +265,7 @@ class Contained:
             return
         inner = leaves(cast("BaseException", escape)) if isinstance(escape, BaseExceptionGroup) else ()
         if any(isinstance(each, (Interruption, CancelledError)) for each in inner):
-            return  # a task group has raised this for the event loop
+            return  # a task group has raised this group, and the event loop needs it
         try:
             is_closing = current_task() is not task
         except RuntimeError:
@@ -280,9 +280,9 @@ class Contained:
 
 
 class ContextValues:
-    """A block in which context variables, which have defaults, have values; one by one, it takes twice as long.
+    """A block that sets several context variables, which have defaults. One block per variable takes twice as long.
 
-    One that has its value already is not set: to look takes a tenth of the time. It is entered for each action.
+    A variable that has the value already is not set, since a look takes a tenth of the time. Each action enters it.
     """
 
     __slots__ = ("_tokens", "_values")
@@ -306,9 +306,9 @@ T = TypeVar("T")
 async def in_thread(
     function: Callable[[], T], limiter: CapacityLimiter, when_full: Callable[[], None] | None = None
 ) -> T:
-    """Call a function in a worker thread; when the wait is cancelled, the thread keeps its token until it ends.
+    """Call a function in a worker thread. If the wait is cancelled, the thread keeps its limiter token until it ends.
 
-    `when_full` is called when the limiter has no token left, before one is waited for.
+    `when_full` is called if the limiter has no free token, before the wait for one.
     """
     token = _ThreadToken(function, limiter)
     try:
@@ -328,7 +328,7 @@ async def in_thread(
 
 
 class _ThreadToken(Generic[T]):
-    """A token of a limiter, released by the function or by the one who waits for it, whichever ends last."""
+    """A borrowed token of a limiter, released when both the function and the wait for it have ended."""
 
     def __init__(self, function: Callable[[], T], limiter: CapacityLimiter) -> None:
         self._function = function
@@ -340,7 +340,7 @@ class _ThreadToken(Generic[T]):
     def call(self) -> tuple[T | None, BaseException | None]:
         """Call the function, in its thread, unless the wait for it was cancelled before.
 
-        An exception that is no `Exception` is returned: raised, an event loop would treat it as the end of its task.
+        An exception that is no `Exception` is returned, since an event loop would treat a raised one as its task's end.
         """
         with self._lock:
             if self._left:
@@ -406,10 +406,10 @@ class FunctionHandler:
 
 
 def needs_process(function: Callable[..., object]) -> bool:
-    """Whether the code of a function, or of those of its module that it calls, names what only a process has.
+    """Whether a function, or a function of its module that it calls, mentions something that works only in a process.
 
-    That is a type with a current object, such as `ActionContext`, a function that is marked like one, such as
-    `run_subagent`, or a tool that works only in a process.
+    That is a type with a current object, such as `ActionContext`; a function with the same mark, such as
+    `run_subagent`; or a tool that works only in a process.
     """
     written, seen = list[object]([Origin(function).written]), list[object]()
     for each in written:
@@ -417,7 +417,7 @@ def needs_process(function: Callable[..., object]) -> bool:
             continue
         seen.append(each)
         for named in (each.__globals__.get(name) for name in _names(each.__code__)):
-            # Uses the type and not the value, as a proxy may fail outside its context when it is asked for its class.
+            # `type` and not `isinstance`: a proxy may fail outside its context when its `__class__` is read.
             kind = type(cast("object", named))
             if issubclass(kind, type | FunctionType):
                 of_process = hasattr(named, CURRENT)

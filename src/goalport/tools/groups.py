@@ -1,8 +1,8 @@
 """Tool groups: an action asks for a role, such as `web`, and the deployment decides which tools fill it.
 
 A group is data. Its permissions are declared for people to read; nothing here enforces them. Groups that come and go,
-as those of other servers do, are requested from a source at each look-up. The core role `math` stands here too: a
-default, which a group of the role in a workspace or a configuration replaces. User guide, section 3.9.2.
+such as groups of other servers, are requested from a source at each look-up. The module also has the default group of
+the core role `math`, which any group of that role replaces. User guide, section 3.9.2.
 """
 
 import logging
@@ -51,11 +51,11 @@ class ToolGroup:
     """The tools that together fill a role."""
 
     role: str
-    """The role, by which actions ask for the group."""
+    """The role that actions name to get the group."""
     tools: tuple[Tool, ...]
     description: str = ""
     name: str = ""
-    """The name of this group among others that could fill the role; empty: the role is its name."""
+    """The name of this group, to tell it from other groups with the role; empty: the role is its name."""
     provider: str = ""
     version: str = "0.1.0"
     permissions: frozenset[Permission] = frozenset()
@@ -82,7 +82,7 @@ class ToolGroup:
                 came=f"there is {strange[0]!r}",
                 fix=f"Write `ToolGroup.of({self.role!r}, …)`, which takes functions and objects too.",
             )
-        # What stays as it is remains the same object: publishing keeps what it made of it.
+        # An unchanged tool stays the same object, so that publishing can reuse what it made for it.
         tools = (
             replace(each, approval=self.approve) if each.approval == "never" != self.approve else each
             for each in self.tools
@@ -120,7 +120,7 @@ class ToolGroup:
 
 
 class Requirement(Protocol):
-    """What asks for a group: a `ToolGroupRequirement`, or the planner's fact that a requirement is met."""
+    """A requirement of a group: a `ToolGroupRequirement`, or the planner's fact that a requirement is met."""
 
     @property
     def role(self) -> str: ...
@@ -144,26 +144,26 @@ class ToolGroupSource(Protocol):
         ...
 
     def absent(self) -> Mapping[str, tuple[Tool, ...]]:
-        """The tools, by role, that belong to this source's groups but cannot be called now."""
+        """The tools of this source's groups that cannot be called now, by role."""
         ...
 
     def why_missing(self, role: str, *, unasked: bool = True) -> str:
-        """What is wrong with a role that this source would fill, in sentences without secrets; empty when nothing is.
+        """Why this source cannot fill a role, or only in part, in sentences without secrets; empty if nothing is wrong.
 
-        A group that is available may have such a sentence too, when a part of it is missing; without `unasked`, nothing
-        is said of what the configuration switches off.
+        With `unasked=False`, nothing is said of what the configuration disables, or of servers that only need a person
+        to sign in at a call.
         """
         ...
 
     def sign_ins(self, role: str) -> Iterable[Tool]:
-        """The tools by which a person signs in, to make more tools of a role known. Models are not offered them."""
+        """Tools that ask a person to sign in, so that a role's tools can be listed. Models are not offered them."""
         ...
 
 
 class ToolGroupResolver:
     """Finds the group that fills a role: the first group that has the role.
 
-    Groups that are passed in precede those of sources: the author of an agent has tested with groups written in code.
+    `groups` precede groups of `sources`, because the author of an agent has tested with groups written in code.
     Default groups come last. Sources are asked at each look-up.
     """
 
@@ -172,7 +172,7 @@ class ToolGroupResolver:
         self._sources = tuple(sources)
 
     def _by_role(self) -> Mapping[str, Sequence[ToolGroup]]:
-        """The groups of each role now, of which the first fills it."""
+        """The current groups of each role; the first of them fills the role."""
         every = (*self._given, *(group for source in self._sources for group in source.groups()))
         found: dict[str, list[ToolGroup]] = {}
         for each in sorted(every, key=lambda group: group.is_default):
@@ -186,7 +186,7 @@ class ToolGroupResolver:
 
     @property
     def clashes(self) -> tuple[str, ...]:
-        """A sentence for each group whose role is filled by another one."""
+        """A sentence for each group that is not used because another group fills its role."""
         return tuple(
             f"Two tool groups play the role {role!r}: {first.name!r} is used, {each.name!r} is not. "
             "Give one of them another role."
@@ -199,18 +199,18 @@ class ToolGroupResolver:
         return next(iter(self._by_role().get(role, ())), None)
 
     def _sources_of(self, role: str) -> Iterator[ToolGroupSource]:
-        """The sources of the group that fills a role; while none does, all of them."""
+        """The sources that have the group that fills a role; all sources if no group fills it."""
         group = self.find(role)
         return (each for each in self._sources if group is None or group in each.groups())
 
     def absent(self, role: str) -> tuple[Tool, ...]:
-        """The tools of the group that fills a role, or would fill it, which cannot be called now."""
+        """The tools that cannot be called now, of the group that fills a role or would fill it."""
         return next((tools for each in self._sources_of(role) if (tools := each.absent().get(role))), ())
 
     def tools_of(self, roles: Iterable[str]) -> Iterator[tuple[str, Tool]]:
-        """The tools that can be called now, of the groups that fill these roles, each with its role.
+        """The tools of these roles that can be called now, each with its role.
 
-        A tool that is absent for a while keeps its name: no tool of the same name in a later role takes its place.
+        A tool that is absent for a while keeps its name: no tool of the same name in a later role replaces it.
         """
         kept: dict[str, str] = {}
         for role in roles:
@@ -224,9 +224,9 @@ class ToolGroupResolver:
             kept |= {each.name: role for each in self.absent(role) if each.name not in kept}
 
     async def obtain(self, requirement: Requirement) -> None:
-        """Ask the person behind the running action to sign in, if a requirement is not met without that.
+        """Ask the person behind the running action to sign in, if a requirement is not met otherwise.
 
-        Nothing happens where nobody can be asked. Raises what the call site raises while an answer is waited for.
+        If nobody can be asked, nothing happens. Raises what the call site raises while it waits for an answer.
         """
         site = CALL_SITE.get()
         for each in self._sign_ins(requirement):
@@ -236,12 +236,12 @@ class ToolGroupResolver:
                     _log.info("The tool group %r stays without tools: %s", requirement.role, result.text)
 
     def _sign_ins(self, requirement: Requirement) -> tuple[Tool, ...]:
-        """The tools by which the group of a requirement may come to have what it lacks."""
+        """Tools that ask a person to sign in, after which the group of a requirement may have the missing tools."""
         role = requirement.role
         return tuple(tool for source in self._sources_of(role) for tool in source.sign_ins(role))
 
     def unmet(self, requirement: Requirement) -> str | None:
-        """Why a requirement is not met, in a sentence; None when it is met, or will be when somebody has signed in."""
+        """Why a requirement is not met, in a sentence; None if it is met, or may be once somebody has signed in."""
         why = self.missing(requirement)
         return None if why is not None and self._sign_ins(requirement) else why
 
@@ -265,7 +265,7 @@ class ToolGroupResolver:
         return f"The tool group {role!r} lacks {listed(missing)}. {why}"
 
     def why_unmet(self, requirement: Requirement) -> str:
-        """Why a requirement is not met, as far as a group or a source tells; empty: there is no group of the role."""
+        """Why a requirement is not met, by its group or a source; empty: it is met, or neither knows the role."""
         role = requirement.role
         return self.why_missing(role) if self.find(role) is None else self.missing(requirement) or ""
 
@@ -274,7 +274,7 @@ class ToolGroupResolver:
         return " ".join(filter(None, (each.why_missing(role) for each in self._sources)))
 
     def lacking(self, role: str) -> str:
-        """What cannot be used of a role now, and why, in sentences for models and people; empty: nothing is missing."""
+        """Which tools of a role cannot be used now and why, in sentences for models and people; empty: all can be."""
         names = listed((each.name for each in self.absent(role)), _MOST_NAMED)
         if (missing := self.missing(ToolGroupRequirement(role))) is not None:
             return f"{missing} Its tools are {names}." if names else missing
@@ -288,7 +288,7 @@ _NOTHING = "There are no numbers. Call again with at least one."
 
 @cache
 def math_group() -> ToolGroup:
-    """The group that plays `math` where no other does; made once, because each platform has it."""
+    """The default group of the role `math`; created once, because each platform has it."""
     return ToolGroup(
         CoreToolGroups.MATH,
         tools_of(_Arithmetic()),

@@ -1,8 +1,8 @@
 """Naming strategies: how tools are renamed when they are published or put into a group.
 
-A naming strategy is a function from name to name. It knows no tools and detects no clashes: its caller does. A strategy
-that takes no parameters is added by its function and one entry in `NAMING_STYLES`, from which the setting
-`naming.style` of mcp_config.json is read and checked.
+A naming strategy is a function from name to name. It knows no tools and detects no clashes: its caller does. To add a
+strategy without parameters, write its function and an entry in `NAMING_STYLES`, the values that the setting
+`naming.style` of mcp_config.json may have.
 """
 
 import re
@@ -74,7 +74,7 @@ def reference_prefix(name: str) -> str:
 
 
 def distinct(names: Iterable[str]) -> list[str]:
-    """The names as every provider accepts them, each once: the second `make` becomes `make_2`."""
+    """Unique names that every model provider accepts: the second `make` becomes `make_2`."""
     found: list[str] = []
     for name in names:
         portable = _NOT_ACCEPTED.sub("_", name)[:_LONGEST] or "_"

@@ -1,9 +1,9 @@
 """`ToolResult`, the result of a tool: text for a model, content blocks, and the object behind them.
 
-The return type of a function is published as the output schema, and its results are checked against it. A type that is
-no object is wrapped as the member `result` of one, as for goals, because some clients reject a bare number or list. The
+The return type of a function is published as the output schema, and its results are checked against it. A value that
+is no JSON object is wrapped as `{"result": …}`, as for goals, because some clients reject a bare number or list. The
 content blocks are the only part of MCP that this package uses; their library is imported when the first result is
-made, since that takes longer than importing all of goalport.
+created, since that takes longer than importing all of goalport.
 """
 
 import inspect
@@ -42,21 +42,21 @@ def block_types() -> tuple[type, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of one call. An error is a result too: the model that called reads it and tries something else."""
+    """The result of one call. An error is a result too: the model reads it and tries something else."""
 
     text: str = ""
     """The text for the model."""
     blocks: "tuple[ContentBlock, ...]" = ()
-    """Images, audio, resources and texts, in the order in which they are to be shown; they come after `text`."""
+    """Images, audio, resources and texts, in the order to show them, after `text`."""
     artifact: object = None
-    """The object that the text describes, for code that calls the tool; no model sees it."""
+    """The object that the text describes, for code that calls the tool; models do not see it."""
     is_error: bool = False
     structured: Mapping[str, object] | None = None
-    """The result as JSON data, valid against the tool's output schema if it has one; None: there is no such data."""
+    """The result as a JSON object, valid against the tool's output schema if it has one; None: there is none."""
     error: BaseException | None = field(default=None, compare=False, repr=False, metadata={"stored": False})
     """The unexpected exception that the tool raised; `text` quotes it to the model, without secrets."""
     cause: BaseException | None = field(default=None, compare=False, repr=False, metadata={"stored": False})
-    """The exception behind a failure that the tool describes itself: for the log and for code, and no model sees it."""
+    """The exception behind a failure that the tool describes in `text`: for the log and for code, not for models."""
 
     @property
     def content(self) -> "tuple[ContentBlock, ...]":
@@ -70,7 +70,7 @@ class ToolResult:
 
     @classmethod
     def of_error(cls, message: str, cause: BaseException | None = None) -> "ToolResult":
-        """A failure, described in words that say what to do next; `cause` is for the log, and no model sees it."""
+        """A failure; the message should say what to do next. `cause` is for the log; models do not see it."""
         return cls(text=message, is_error=True, cause=cause)
 
     @classmethod
@@ -82,8 +82,8 @@ class ToolResult:
     def of(cls, value: object) -> "ToolResult":
         """Convert the return value of a function into a result.
 
-        None is the empty text, a string is the text, content blocks pass through, a result is itself, and anything
-        else becomes JSON text with the object as artifact. Raises `ToolError` for a value that has no JSON.
+        None becomes the empty text, a string the text, content blocks the blocks; a result is returned unchanged, and
+        anything else becomes JSON text, with the object as artifact. Raises `ToolError` for a value without JSON.
         """
         match value:
             case ToolResult():
@@ -101,12 +101,12 @@ class ToolResult:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> core_schema.CoreSchema:
-        """Describe a result to pydantic as any instance: the types of the blocks may not be imported yet."""
+        """Let pydantic check for an instance only: the types of the blocks may not be imported yet."""
         return core_schema.is_instance_schema(cls)
 
 
 def _blocks(value: object) -> "tuple[ContentBlock, ...] | None":
-    """The value as content blocks, with strings as text blocks; None when it contains anything else, or no block."""
+    """The value as content blocks, with strings as text blocks; None if it has no block, or also other values."""
     types = block_types()
     parts = cast("Sequence[object]", value) if isinstance(value, list | tuple) else (value,)
     if not any(isinstance(each, types) for each in parts) or not all(isinstance(each, (*types, str)) for each in parts):
@@ -138,15 +138,15 @@ _UNDESCRIBED: Final = (NoneType, Any, object)
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The declared return type; `schema` is None where there is none to publish, and for content blocks and results."""
+    """The declared return type; `schema` is None if no schema is published, as for content blocks and results."""
 
     adapter: TypeAdapter[Any] | None = None
     schema: Mapping[str, object] | None = None
     is_wrapped: bool = False
-    """Whether the value is wrapped as the member `result` of the object that the schema describes."""
+    """Whether the value is wrapped as `{"result": value}`, as the schema says."""
 
     def result(self, value: object) -> ToolResult:
-        """Convert a return value into a result. Raises `ToolError` when it is not of the declared type."""
+        """Convert a return value into a result. Raises `ToolError` if it is not of the declared type."""
         if isinstance(value, ToolResult):
             return value
         if self.adapter is None:
@@ -212,7 +212,7 @@ def read_output(function: Callable[..., object]) -> Output:
 
 
 def _has_content(declared: object) -> bool:
-    """Whether a type is or contains content blocks or results, which are not written as JSON."""
+    """Whether a type is or contains content blocks or results, which are not serialized as JSON."""
     if any(map(_has_content, get_args(declared))):
         return True
     return inspect.isclass(declared) and issubclass(declared, (ToolResult, *block_types()))

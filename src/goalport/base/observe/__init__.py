@@ -1,4 +1,4 @@
-"""Reporting what happens: the log, in plain words or a personality's, events as JSON lines, and spans."""
+"""Reporting what happens: the log, in plain words or those of a personality, events as JSON lines, and spans."""
 
 from goalport.base.observe.log import (
     PERSONALITIES,

@@ -1,8 +1,8 @@
 """The audit log: who did what, one JSON object in each line of a file that is only appended to.
 
-It has no secrets and no values that a caller gave: of arguments, the names. A thread writes it, so that no call waits
-for a disk; what cannot be written is counted and told once in the log of the program. Several programs may share a
-file: no line is cut by two writes, and who rotates holds a lock. Above: the publisher, which has one, and the commands.
+It contains no secrets and no values from callers: of arguments, only the names. A thread writes it, so that no call
+waits for the disk; entries that cannot be written are counted, and the program's log reports it once. Several programs
+may share a file: lines are appended in one write, and rotated under a lock. Above: the publisher and the commands.
 """
 
 import json
@@ -22,16 +22,16 @@ from goalport.base.secrecy import hide_known
 
 _log = logging.getLogger(__name__)
 _MOST_WAITING: Final = 100_000
-"""How many entries wait for the disk at most; with more, what comes is lost and counted."""
+"""The most entries that wait for the disk; further entries are lost and counted."""
 _CLOSE_SECONDS: Final = 5.0
 _GATHER_SECONDS: Final = 0.05
-"""For how long entries are gathered that are then written together."""
+"""For how long entries are gathered before they are written together."""
 _JSON: Final = json.JSONEncoder(default=str)
 _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
 
 
 _Entry = tuple[float, str, Caller, str, Mapping[str, object]]
-"""What was noted, until the thread makes a line of it: when (in seconds since 1970), what, who, the request, facts."""
+"""An entry before it is formatted: time (seconds since 1970), deed, caller, id of the request, and facts."""
 
 
 class Audit:
@@ -42,12 +42,12 @@ class Audit:
         """How many entries could not be written."""
         self._file = _RotatedFile(file, max_bytes, keep)
         self._waiting: SimpleQueue[_Entry | None] = SimpleQueue()
-        """What the thread has to write; None: it ends."""
+        """The entries that the thread has to write; None ends the thread."""
         self._thread: threading.Thread | None = None
         self._is_failing = False
 
     def note(self, deed: str, caller: Caller, facts: Mapping[str, object]) -> None:
-        """Write an entry, soon: what was done, who did it, and the facts about it that are not empty."""
+        """Queue an entry for writing: what was done, who did it, and facts about it; empty facts are omitted."""
         if self._waiting.qsize() < _MOST_WAITING:
             self._waiting.put((time.time(), deed, caller, REQUEST_ID.get(), facts))
         else:
@@ -57,7 +57,7 @@ class Audit:
             self._thread.start()
 
     def close(self) -> None:
-        """Wait until what was noted is written, for some seconds at most; what is noted later is written too."""
+        """Wait at most 5 s until all queued entries are written; later entries are written too, by a new thread."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._waiting.put(None)
@@ -89,7 +89,7 @@ class Audit:
 
 
 def _line_of(entry: _Entry) -> bytes:
-    """The entry as a line of the file, without what is empty in it."""
+    """The entry as a line of the file, without empty members."""
     seconds, deed, caller, request_id, facts = entry
     told = {"time": time_of(seconds), "deed": deed, "caller": caller.id, "issuer": caller.issuer}
     found = {**told, "request_id": request_id, **facts}
@@ -98,7 +98,7 @@ def _line_of(entry: _Entry) -> bytes:
 
 
 class _RotatedFile:
-    """A file that several programs append to; when it is large, it is renamed and another one begun."""
+    """A file that several programs append to; at `max_bytes` it is renamed, and a new file is begun."""
 
     def __init__(self, path: Path, max_bytes: int, keep: int) -> None:
         self.path = path
@@ -108,7 +108,7 @@ class _RotatedFile:
         self._is_cut = False
 
     def append(self, lines: Sequence[bytes]) -> int:
-        """Append lines in one write, up to the one that makes the file large; how many they were. Raises `OSError`."""
+        """Append lines in one write, up to about `max_bytes`; return how many were written. Raises `OSError`."""
         descriptor = self._current()
         room = self._max_bytes - os.fstat(descriptor).st_size
         number = 1
@@ -133,7 +133,7 @@ class _RotatedFile:
             self._descriptor = -1
 
     def _current(self) -> int:
-        """The descriptor of the file that has the name now: another program may have renamed the one that was open."""
+        """The descriptor of the file at the path now: another program may have renamed the file that was open."""
         if self._descriptor >= 0:
             try:
                 if os.path.samestat(self.path.stat(), os.fstat(self._descriptor)):
@@ -175,7 +175,7 @@ def audit_files(path: Path) -> Iterator[Path]:
 
 
 def read_audit(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The entries of an audit log, the oldest first; a line that a full disk cut off is left out."""
+    """The entries of an audit log, the oldest first; lines that a full disk cut off are skipped."""
     for file in audit_files(path):
         with file.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:

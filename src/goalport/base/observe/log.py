@@ -46,7 +46,7 @@ from goalport.base.observe.log_lines import LINES
 from goalport.base.words import counted, first_line
 
 Personality = Mapping[str, str]
-"""A line for each name of an event's class."""
+"""A format string for each class of events, by the name of the class."""
 
 
 PERSONALITIES: Final[Mapping[str, Personality]] = MappingProxyType(
@@ -74,7 +74,7 @@ class LogListener:
     def on_event(self, event: Event, /) -> None:
         """Log one event, if there is a line for it."""
         said, line = "", self._personality.get(type(event).__name__)
-        # No personality knows that to rest is no end.
+        # Personalities have one line for all ends, but a resting process has not ended.
         if line is not None and not (isinstance(event, ProcessFinished) and event.status == "resting"):
             values: dict[str, object] = {each.name: getattr(event, each.name) for each in fields(event)}
             for name, value in values.items():
@@ -87,7 +87,7 @@ class LogListener:
 
 
 class PlanListener:
-    """Writes to the same log, at INFO, how a process plans: each plan, why it was given up, which handler helped."""
+    """Writes to the same log, at INFO, how a process plans: plans, why they were rejected, calls of stuck handlers."""
 
     def on_event(self, event: Event, /) -> None:
         """Log one event, if it is about planning."""
@@ -189,7 +189,7 @@ def _level(event: Event) -> int:
 
 
 class JsonLinesListener:
-    """Appends every event but pieces of messages to a file or stream, one per line, and flushes it at once.
+    """Appends every event except `MessageDelta` to a file or stream, one per line, and flushes it at once.
 
     If it opened the file itself, use it as a context manager or call `close`.
     """
@@ -200,7 +200,7 @@ class JsonLinesListener:
         self._lock = Lock()
 
     def on_event(self, event: Event, /) -> None:
-        """Write one event, unless it is a piece of a message, which is written as a whole."""
+        """Write one event; a `MessageDelta` is skipped, since `MessageSent` has the whole message."""
         if isinstance(event, MessageDelta):
             return
         line = json.dumps(as_json(event), ensure_ascii=False)

@@ -1,7 +1,7 @@
 """How the log of a program is written: one line for each record, as text or as JSON, in UTC and without secrets.
 
-A record of any library is written in the same form. What a client or a model sent cannot begin a line of its own:
-control characters are escaped, and the lines of a traceback are indented. Listeners of events, beside it, make records.
+Records of all libraries are written in the same form. Text of a client or a model cannot forge a line of the log:
+control characters are escaped, and the lines of a traceback are indented.
 """
 
 import json
@@ -20,11 +20,11 @@ from goalport.base.secrecy import hide_known
 
 LogFormat = Literal["text", "json"]
 REQUEST_ID: ContextVar[str] = ContextVar("goalport_request_id", default="")
-"""The id of the request that is being answered; empty where there is none."""
+"""The id of the request that is being answered; empty outside of requests."""
 FIELDS: Final = "fields"
-"""The attribute of a record with what it says as names and values; JSON has them as members."""
+"""The attribute of a log record with its values by name; they become members of the JSON object."""
 LINES: Final = "lines"
-"""The attribute of a record whose message may have several lines, as the prompt of a model has."""
+"""The attribute of a log record whose message may have several lines, such as the prompt of a model."""
 _READABLE: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 _ASCII: Final = json.JSONEncoder(default=str)
 _MARGIN: Final = "\n    "
@@ -32,7 +32,7 @@ _MILLISECONDS: Final = 1_000
 _TOLD: Final = {"error": logging.ERROR, "problem": logging.ERROR, "warning": logging.WARNING}
 _SECONDS: Final = 60.0
 _MOST_KINDS: Final = 1_000
-"""With so many kinds within a minute, a new one is not logged: they may be made up by a client."""
+"""After so many kinds of messages within a minute, further kinds are not logged: a client may invent them."""
 _told_log = logging.getLogger("goalport.server")
 
 
@@ -44,7 +44,7 @@ class TextFormatter(logging.Formatter):
         self._process = process
 
     def _exception_of(self, record: logging.LogRecord) -> str:
-        """The traceback of a record; `secrecy` has put the one without secrets there already."""
+        """The traceback of a record; `secrecy` may have stored one without secrets in `exc_text`."""
         if record.exc_text is None and record.exc_info:
             record.exc_text = self.formatException(record.exc_info)
         return record.exc_text or ""
@@ -90,7 +90,7 @@ class JsonFormatter(TextFormatter):
 
 
 class _Stderr:
-    """Standard error as it is when something is written: a live view puts itself in its place, to be drawn below."""
+    """The `sys.stderr` at the time of each write: a live view replaces it, so that log lines appear above the view."""
 
     def write(self, text: str) -> int:
         return sys.stderr.write(text)
@@ -100,7 +100,7 @@ class _Stderr:
 
 
 def log_to_stderr(level: str, form: LogFormat, *, process: bool = False) -> None:
-    """Log goalport's messages from this level, others' warnings, unless the program configured logging already.
+    """Log goalport's messages from this level, and other libraries' warnings, unless logging is configured already.
 
     With `process`, each line has the id of the process that wrote it.
     """
@@ -114,7 +114,7 @@ def log_to_stderr(level: str, form: LogFormat, *, process: bool = False) -> None
 
 
 def tell(line: str) -> None:
-    """Write a line for people to stderr, coloured on a terminal; where the log is JSON, it is a record of the log."""
+    """Write a line for people to stderr, coloured on a terminal; if the log is JSON, it becomes a record of the log."""
     if any(isinstance(each.formatter, JsonFormatter) for each in logging.getLogger().handlers):
         _told_log.log(_TOLD.get(line.lstrip().partition(":")[0], logging.INFO), "%s", line.strip())
         return
@@ -130,7 +130,7 @@ def time_of(seconds: float) -> str:
 
 @lru_cache(maxsize=2)
 def _second(seconds: int) -> str:
-    """The time without its fraction: the same for all lines of a second, of which a busy server writes a thousand."""
+    """The time without its fraction, cached, because a busy server writes a thousand lines in a second."""
     return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
 
 
@@ -139,9 +139,9 @@ def _escaped(text: str) -> str:
 
 
 class RareLog:
-    """Logs messages that a client could cause again and again: those of one kind at most once in a minute.
+    """Logs messages that a client could cause again and again: each kind at most once in a minute.
 
-    `clock` gives seconds that only grow.
+    `clock` returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

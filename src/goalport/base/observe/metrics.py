@@ -1,7 +1,7 @@
-"""The numbers of a server as Prometheus reads them: what is counted, under which names, and its text.
+"""The Prometheus metrics of a server: their names and labels, and their text for a scraper.
 
-In a server with several workers each writes its numbers to files that prometheus_client adds up, in the folder that the
-supervisor made; any worker answers for all. Labels are names of the workspace, never ids of processes or callers.
+With several workers, each writes its numbers to files in a folder of the supervisor, where prometheus_client adds them
+up; so any worker can be scraped. Labels are names in the workspace, never ids of processes or callers.
 """
 
 import os
@@ -17,14 +17,14 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 _FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable by which prometheus_client knows that several processes count together."""
+"""The variable that makes prometheus_client add up the numbers of several processes; its value is a folder."""
 _CALL_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 _LAG_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _UNKNOWN: Final = "unknown"
 
 
 class Metrics:
-    """The numbers of one server, or of one worker of it."""
+    """The metrics of one server, or of one of its workers."""
 
     def __init__(self, version: str) -> None:
         self._registry = CollectorRegistry()
@@ -76,10 +76,10 @@ class Metrics:
         self._of_responses: dict[int, Counter] = {}
         self._of_store = {kind: (took.labels(kind), errors.labels(kind)) for kind in ("read", "write")}
         self._counted: dict[tuple[str, str], int] = {}
-        """The last numbers of upstream servers, which count for themselves."""
+        """The last totals that were recorded: upstream servers count by themselves, and so do take-overs."""
 
     def call(self, door: str, goal: str, status: str, seconds: float) -> None:
-        """Count a call that has ended; a name that the server does not have is given as empty."""
+        """Count a call that has ended; `goal` is empty if the server has no goal of that name."""
         key = door, goal or _UNKNOWN, status
         if key not in self._of_calls:
             self._of_calls[key] = self._calls.labels(*key), self._seconds.labels(*key[:2])
@@ -105,11 +105,11 @@ class Metrics:
         self._cost.labels(model or _UNKNOWN).inc(max(0.0, cost))
 
     def lag(self, seconds: float) -> None:
-        """Note how late the event loop was."""
+        """Record how late the event loop was."""
         self._lag.observe(max(0.0, seconds))
 
     def upstream(self, server: str, *, up: bool, calls: int, failures: int) -> None:
-        """Note the state of an upstream server, and how many calls and failures it has had so far."""
+        """Record the state of an upstream server, and its total numbers of calls and failures so far."""
         self._upstream_up.labels(server).set(int(up))
         for kind, counted, now in (("c", self._upstream_calls, calls), ("f", self._upstream_failures, failures)):
             before = self._counted.get((kind, server), 0)
@@ -128,12 +128,12 @@ class Metrics:
         errors.inc(failed)
 
     def take_overs(self, number: int) -> None:
-        """Note how many processes went on here so far after their program had ended."""
+        """Record how many processes this program has taken over so far from programs that ended."""
         self._take_overs.inc(number - self._counted.get(("t", ""), 0))
         self._counted["t", ""] = number
 
     def note_process(self) -> None:
-        """Note what this process takes of its machine, where the system tells."""
+        """Record the memory and open descriptors of this process, if the operating system (Linux) reports them."""
         with suppress(OSError, ImportError):
             import resource  # not on Windows
 
@@ -143,18 +143,18 @@ class Metrics:
             self._most_descriptors.set(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
     def group(self, name: str, share: float) -> None:
-        """Note the state of a tool group."""
+        """Record the share of a tool group's servers that are up: 1, 0.5 (some) or 0."""
         self._group_up.labels(name).set(share)
 
     def text(
         self, accept: str, processes: Mapping[str, int] | None, store: tuple[int, float] | None
     ) -> tuple[bytes, str]:
-        """All numbers, in the form that a scraper accepts, and its media type.
+        """All metrics in the format that a scraper accepts, by its header `Accept`, and the media type.
 
-        `processes` are those by status; `store` are the bytes that it takes, and for how many seconds the oldest open
-        question has waited. None: that is not known now.
+        `processes` are the numbers of stored processes by status. `store` is the size of the store in bytes and the age
+        of the oldest open question in seconds. None: not known now.
         """
-        # What the store says is not added up, since the workers of a server share it.
+        # Numbers of the store are not added up, since the workers of a server share it.
         families: list[Metric] = []
         if processes is not None:
             words = "Processes that are kept, by status."
@@ -178,7 +178,7 @@ class Metrics:
 
 
 class _Families(Collector):
-    """Families of numbers that are kept elsewhere."""
+    """A collector of metrics that a function returns."""
 
     def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
         self.collect = collect

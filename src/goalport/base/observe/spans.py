@@ -40,7 +40,7 @@ Spent = tuple[int, int, float]
 """Input tokens, output tokens, US dollars."""
 
 Trace = Mapping[str, str]
-"""A place in a trace, by the names and values of the headers that send it: `traceparent` and others."""
+"""A trace context as HTTP headers, by name: `traceparent` and others."""
 
 
 _NO_TRACE: Final[Trace] = MappingProxyType({})
@@ -55,13 +55,13 @@ _PROVIDERS: Final = {
     "google-vertex": "gcp.vertex_ai",
     "mistral": "mistral_ai",
 }
-"""The conventions' names of providers, where they differ from those of pydantic-ai."""
+"""The names of providers in the conventions, by pydantic-ai's name, where the two differ."""
 _tracer = get_tracer("goalport")
 _off: AbstractContextManager[Span] = nullcontext(INVALID_SPAN)
 
 
 def current_trace() -> Trace:
-    """Where the running code stands in a trace, in a form that can be stored and sent; empty if nobody looks."""
+    """The current trace context, which can be stored and sent; empty if no SDK is configured."""
     if not context.get_current() or _nobody_looks():  # what is sent is read from the context
         return _NO_TRACE
     from opentelemetry.propagate import inject
@@ -72,20 +72,20 @@ def current_trace() -> Trace:
 
 
 def in_trace_of(headers: Iterable[tuple[bytes, bytes]]) -> AbstractContextManager[object]:
-    """A context in which spans are parts of the trace that the headers of a request name, if they name one."""
+    """A block whose spans belong to the trace in the headers of a request, if there is one."""
     if _nobody_looks():
         return _off
     return _Within(_context_of({name.decode("latin-1"): value.decode("latin-1") for name, value in headers}))
 
 
 async def send_trace(request: Any) -> None:
-    """Add the headers of the current trace to a request, as a hook of an HTTP client."""
+    """Request hook of an HTTP client: add the headers of the current trace."""
     if not _nobody_looks():
         request.headers.update(current_trace())
 
 
 def request_span(method: str, route: str) -> AbstractContextManager[Span]:
-    """A span around the answer to a request over HTTP, in the trace that its headers name."""
+    """A span around the handling of an HTTP request; `in_trace_of` puts it into the trace of the client."""
     name = f"{method} {route}"
     return _span(name, {"http.request.method": method, "http.route": route}, kind=SpanKind.SERVER)
 
@@ -104,7 +104,7 @@ def process_span(
 ) -> AbstractContextManager[Span]:
     """A span around one run of a process; when a process that waited continues, another span begins.
 
-    `trace` is where the process was started: all its spans stand there, whoever lets it go on.
+    `trace` is the trace in which the process was started: all its spans belong to it, whoever continues the process.
     """
     if _nobody_looks():
         return _off
@@ -124,7 +124,7 @@ def action_span(action: str, *, agent: str, process_id: str) -> AbstractContextM
 
 
 def step_span(step: str, *, workflow: str, process_id: str) -> AbstractContextManager[Span]:
-    """A span around one branch or round of a workflow, inside that of an action."""
+    """A span around one branch or round of a workflow, inside the span of an action."""
     about = {"goalport.step.name": step, "goalport.workflow": workflow, "goalport.process.id": process_id}
     return _span(f"execute_step {step}", about)
 
@@ -141,7 +141,7 @@ def model_span(
     """A span around one request of a model.
 
     `output` is `text` or `json`. `settings` are the hyperparameters by their names in `LlmOptions`; those that the
-    conventions define are recorded. A streamed request is not the current span of its caller, which runs meanwhile.
+    conventions define are recorded. The span of a streamed request is not current, since its caller runs meanwhile.
     """
     known = ("temperature", "top_p", "top_k", "max_tokens", "frequency_penalty", "presence_penalty")
     numbers = {name: value for name, value in (settings or {}).items() if isinstance(value, int | float)}
@@ -183,7 +183,7 @@ def note_reply(span: Span, spent: Spent, *, model: str = "", finish: str = "", c
 
 
 def note_end(span: Span, of: Literal["action", "process"], status: str, spent: Spent) -> None:
-    """Record the status and the total of an action or a process, under our own names: those of calls are standard."""
+    """Record the status and total usage of an action or a process, under our own names: calls have standard names."""
     if span.is_recording():
         span.set_attribute(f"goalport.{of}.status", status)
         names = ("goalport.usage.input_tokens", "goalport.usage.output_tokens", "goalport.cost")
@@ -227,7 +227,7 @@ def note_failure(span: Span, error: BaseException) -> None:
 
 
 class _Within:
-    """A context of OpenTelemetry as a block."""
+    """A block in which a context of OpenTelemetry is attached."""
 
     def __init__(self, within: context.Context) -> None:
         self._within = within
@@ -240,7 +240,7 @@ class _Within:
 
 
 class _Recording:
-    """A span as a block: it is current inside, ends with the block, and fails by any exception that is no signal."""
+    """A block that ends a span, in which it is current; exceptions that are no `Signal` mark the span as failed."""
 
     __slots__ = ("_current", "_span", "_token")
 
