@@ -1,11 +1,11 @@
-"""One path of a door over HTTP: it finds the handler of a method, and answers every failure as the door words it.
+"""One path of a door over HTTP: it finds the handler of a method, and answers every failure in the door's format.
 
-Why a request is refused is data, a `Problem`. Each door has a shape for it; RFC 9457 is the usual one.
+A refusal is data, a `Problem`. Each door has a format for it; problem details (RFC 9457) are the usual one.
 
-A request that starts or answers something gets its place among those that are answered at once. A stream of events asks
-for the next one only when the client has taken the one before it, so a slow client has no queue here; its heartbeat
-keeps proxies from closing a stream in which nothing happens. Only this module of the room catches every exception: a
-bug becomes a response with status 500 and a line of the log. Above: the handlers.
+A request that starts or answers something needs a place among the requests that are answered at the same time. A stream
+reads the next event only when the client has received the one before it, so a slow client has no queue here; its
+heartbeat keeps proxies from closing an idle stream. Only this module of the room catches every exception: a bug becomes
+a response with status 500 and a line of the log. Above: the handlers.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ _RETRY_SECONDS: Final = 5
 
 
 class Problem(Exception):
-    """A request that is refused: the status, the end of the problem's type, and what to do about it in a sentence."""
+    """The refusal of a request: the status, the end of the problem's `type`, and a sentence that says what to do."""
 
     def __init__(
         self, status: HTTPStatus, kind: str, detail: str, headers: Mapping[str, str] | None = None, **members: Any
@@ -62,7 +62,7 @@ class Problem(Exception):
         super().__init__(detail)
         self.status, self.kind, self.detail, self.headers = status, kind, detail, headers
         self.members: Mapping[str, Any] = members
-        """What problem details say besides."""
+        """Further members of the problem details."""
 
     def response(self) -> JSONResponse:
         """The refusal as problem details."""
@@ -95,7 +95,7 @@ def invalid(problems: Iterable[str], detail: str, *, within: str = "") -> Proble
 
 
 def unavailable(detail: str, status: HTTPStatus = HTTPStatus.SERVICE_UNAVAILABLE) -> Problem:
-    """The refusal of what may succeed a little later."""
+    """The refusal of a request that may succeed a little later."""
     return Problem(status, "unavailable", detail, {"Retry-After": str(_RETRY_SECONDS)})
 
 
@@ -107,7 +107,7 @@ _STATUSES: Final[Mapping[int, str]] = {
     HTTPStatus.INTERNAL_SERVER_ERROR: "error",
     HTTPStatus.SERVICE_UNAVAILABLE: "unavailable",
 }
-"""How calls end by the status of their response, where that is no refusal."""
+"""The status of a call by the status of its response; all other errors are `refused`."""
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -138,7 +138,7 @@ class OpenStreams:
 
 
 class EventStream(EventSourceResponse):
-    """A response of events, with a comment every `beat` seconds; `place` is left when it has been sent."""
+    """A response of server-sent events, with a comment every `beat` seconds; `place` is closed at its end."""
 
     def __init__(
         self,
@@ -162,10 +162,10 @@ class AnswerStream(EventStream):
 
 @asynccontextmanager
 async def admitted(limits: Limits, request: Request, *, begins: bool) -> AsyncGenerator[None]:
-    """A context in which a request whose body was read has its place; it waits for its turn.
+    """A context in which a request has its place, for which it may wait; its body has to be read before.
 
-    `begins`: it begins something, and does not only go on with it. Raises `LimitReached`, `StoreError`, and
-    `ClientDisconnect` where the client leaves while the request waits.
+    `begins`: it starts something, and does not only continue it. Raises `LimitReached`, `StoreError`, and
+    `ClientDisconnect` if the client disconnects while the request waits.
     """
     place = await limits.admit(current_caller(), begins=begins)
     try:
@@ -177,7 +177,7 @@ async def admitted(limits: Limits, request: Request, *, begins: bool) -> AsyncGe
 
 
 async def while_client_stays(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of work, which is cancelled if the client of a request leaves; its body has to be read before.
+    """The result of `work`, which is cancelled if the client disconnects; the request's body has to be read before.
 
     Raises `ClientDisconnect`.
     """
@@ -195,7 +195,7 @@ async def while_client_stays(request: Request, work: Coroutine[Any, Any, T]) -> 
 
 
 async def client_left(request: Request) -> None:
-    """Wait until the client of a request has left. Its body has to be read before."""
+    """Wait until the client of a request has disconnected. Its body has to be read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -205,13 +205,13 @@ class HttpDoor:
     """What the endpoints of one door share."""
 
     name: str
-    """In the log, the metrics and the audit log."""
+    """Its name in the log, the metrics and the audit log."""
     path: str
-    """Below which its paths are."""
+    """The prefix of its paths."""
     publisher: Publisher
     access: Access
     refusal: Callable[[Problem], Response] = Problem.response
-    """How a refusal looks."""
+    """Makes the response of a refusal."""
     here: str = "{root}/openapi.json describes every path of this server."
     """A sentence that says which paths there are; `{root}` is the path under which the server is mounted."""
 
@@ -224,20 +224,20 @@ class HttpDoor:
             raise Problem(HTTPStatus.FORBIDDEN, "insufficient-scope", words, headers, scopes=sorted(needed))
 
     def route(self, path: str, /, **handlers: Handler) -> Route:
-        """A path, and what answers its methods, each of which needs the base scope."""
+        """A route with a handler for each method, all of which need the base scope."""
         return Route(path, Endpoint(self, path, **handlers))
 
     def start_route(self, path: str, /, **handlers: Handler) -> Route:
-        """A path where something named in the body is started by POST, which says what scopes that needs."""
+        """A route where POST starts something that the body names; its handler checks the scopes for that."""
         endpoint = Endpoint(self, path, **handlers)
         endpoint.checked_by_handler = ("POST",)
         return Route(path, endpoint)
 
 
 class Endpoint:
-    """An ASGI app that answers the requests for one path, as routes have it, whatever their method is.
+    """An ASGI app that answers the requests for one path, whatever their method is.
 
-    Each needs the base scope, except those whose methods are `checked_by_handler`.
+    Each request needs the base scope, unless its method is in `checked_by_handler`.
     """
 
     checked_by_handler: Collection[str] = ()
@@ -307,7 +307,7 @@ class Endpoint:
 
 
 def call_of(request: Request) -> Call:
-    """The call that the request is, to say more about it."""
+    """The `Call` of a request, for handlers to add what is logged of it."""
     return request.scope[_CALL]
 
 

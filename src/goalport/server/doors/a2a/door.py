@@ -1,8 +1,8 @@
 """The A2A door (`site.app.Door`): its paths, the cards, and the requests, which the SDK reads and writes.
 
 It neither listens nor mounts its routes; `site` does. The handler, and with it the SDK, is imported with the first
-request, because importing it takes long. A failure that is no error of the protocol, such as a limit or a store that is
-away, becomes the status of the response if the response has not begun. Below: `handler`.
+request, because importing it takes long. A failure for which the protocol has no error, such as a limit or a store that
+cannot be reached, becomes the HTTP status, unless the response has begun. Below: `handler`.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ Dispatch = Callable[[Request], Awaitable[Response]]
 
 
 class _OpenEndpoint(Endpoint):
-    """A path for everybody, or whose handler asks for scopes itself."""
+    """A path that needs no scope, or whose handler checks the scopes itself."""
 
     checked_by_handler = ("GET", "HEAD", "POST", "DELETE")
 
@@ -72,7 +72,7 @@ class A2aDoor:
         self._door, self._streams = rest, OpenStreams(publisher.settings)
         self._notifications = Notifications(publisher, self._key, self._notice_of)
         self._handlers: tuple[Any, Dispatch, Sequence[Route]] | None = None
-        """Ours, and those of the SDK for JSON-RPC and for HTTP+JSON, once it is imported."""
+        """Our handler, and the SDK's for JSON-RPC and for HTTP+JSON; None until the SDK is imported."""
         self.routes: Sequence[Route] = [
             Route(CARD, _OpenEndpoint(rest, CARD, GET=self._card)),
             Route(KEYS, _OpenEndpoint(rest, KEYS, GET=self._keys)),
@@ -89,12 +89,12 @@ class A2aDoor:
         yield f"A2A: {address}{A2A} (agent card at {address}{CARD})"
 
     def refusal(self, status: HTTPStatus, kind: str, detail: str, /) -> Response:
-        """A refusal by the site, as the protocol has errors over HTTP."""
+        """A refusal by the site, in the format of the protocol's errors over HTTP."""
         return _refused(Problem(status, kind, detail))
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """A context in which receivers of notifications are told."""
+        """A context in which push notifications are sent."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._notifications.run)
             yield
@@ -104,7 +104,7 @@ class A2aDoor:
         """Do nothing: a stream ends with its task, with the platform or with the listener."""
 
     def _offers(self, request: Request) -> Any:
-        """What the address offers to the caller. Raises `Problem` for an agent that there is not."""
+        """What the requested address offers to the caller. Raises `Problem` for an unknown agent."""
         from goalport.server.doors.a2a.skills import Offers
 
         offers = Offers(self._door, str(request.path_params.get("agent", "")))
@@ -127,7 +127,7 @@ class A2aDoor:
         call_of(request).known = True
         offers = self._offers(request)
         content = agent_card_to_dict(self._card_of(request, offers))
-        # Signing a card again makes no other content.
+        # A new signature of a card is no new content.
         unsigned = json.dumps({name: each for name, each in content.items() if name != "signatures"}, sort_keys=True)
         etag = f'W/"{hashlib.sha256(unsigned.encode()).hexdigest()[:32]}"'
         is_of_caller = self._settings.authenticates and offers.skills
@@ -187,7 +187,7 @@ class A2aDoor:
         raise Problem(HTTPStatus.NOT_FOUND, "unknown-path", f"There is nothing here. {here}")
 
     async def _done(self, outer: Request, request: Request, dispatch: Dispatch) -> Response:
-        """The response of the SDK; `request` is the one that came (`outer`), as the SDK's routes have it."""
+        """The response of the SDK to `request`: that is `outer`, with the path that the SDK's routes expect."""
         from goalport.server.doors.a2a.handler import WORK, Work
 
         self._door.require(self._door.access.base)
@@ -200,7 +200,7 @@ class A2aDoor:
             if not isinstance(response, EventSourceResponse):
                 body = bytes(response.body)
                 if b'"code":-32603' in body and json.loads(body).get("error", {}).get("code") == _BUG:
-                    # The SDK cannot read it, as a number that is too large. Our own failures were raised above.
+                    # The SDK could not read it, such as a number that is too large. Our own failures were raised above.
                     response.body = body.replace(b'"code":-32603', b'"code":-32602')
                 elif b'"parseError"' in body or b"is not supported by this handler" in body:
                     response = _with_reason(response, json.loads(body))
@@ -213,9 +213,9 @@ class A2aDoor:
 
 
 async def _check_body(request: Request) -> None:
-    """Raise `Problem` for a body that is not JSON that everything can read, or is not called so.
+    """Raise `Problem` for a body that is not valid JSON in UTF-8, or whose Content-Type is not JSON.
 
-    The SDK takes bytes that are no UTF-8, lone surrogates and deep nesting for its own bugs.
+    The SDK reports bytes that are no UTF-8, lone surrogates and deep nesting as its own bugs.
     """
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json" and not media.endswith("+json"):
@@ -242,14 +242,14 @@ def _with_reason(response: Response, content: dict[str, Any]) -> Response:
 
 
 def _refused(problem: Problem) -> Response:
-    """A refusal as HTTP+JSON has errors: the status of Google's APIs."""
+    """A refusal in the error format of HTTP+JSON, which is that of Google's APIs."""
     kind, words = problem.kind.upper().replace("-", "_"), cleaned(hide_known(problem.detail))
     content = {"error": {"code": int(problem.status), "status": kind, "message": words}}
     return JSONResponse(content, problem.status, problem.headers)
 
 
 def _refused_rpc(problem: Problem) -> Response:
-    """A refusal as JSON-RPC has errors."""
+    """A refusal as a JSON-RPC error."""
     code = _CODES.get(problem.status, _BUG)
     error = {"code": code, "message": cleaned(hide_known(problem.detail))}
     status = HTTPStatus.OK if code == _NO_JSON else problem.status

@@ -1,7 +1,7 @@
-"""What the requests of other agents do: messages begin processes and turns, or answer their questions; tasks are looked
-at, listed, followed and cancelled. Nothing has begun if a message is refused.
+"""What the requests of other agents do: messages start processes and turns, or answer their questions; tasks are read,
+listed, followed and cancelled. If a message is refused, nothing has been started.
 
-Everything is asked of the platform, so any server of the same store answers for a task. The SDK reads and writes the
+All state comes from the platform, so any server with the same store answers for a task. The SDK reads and writes the
 protocol. Only this module and the sender of notifications catch every exception. Above: the door.
 """
 
@@ -62,15 +62,15 @@ from goalport.server.publish.publisher import (
 from goalport.server.web.endpoint import HttpDoor, OpenStreams, Problem, admitted, while_client_stays
 
 WORK: Final = "goalport.a2a"
-"""Where the scope of a request has its work."""
+"""The key of an ASGI scope under which a request has its `Work`."""
 _END_SECONDS: Final = 5.0
 """The most seconds that a cancellation waits for the process to stop before it is answered."""
 _PAGE: Final = 50
 _LARGEST_PAGE: Final = 100
 _MOST_LISTED: Final = 1_000
-"""The most processes of a caller that are in a list."""
+"""The most processes of a caller that can be listed."""
 _MOST_READ: Final = 200
-"""The most processes that are read for a page of it."""
+"""The most processes that are read for one page of the list."""
 _STATUSES: Final = {
     a2a.TaskState.TASK_STATE_SUBMITTED: (ProcessStatus.NOT_STARTED,),
     a2a.TaskState.TASK_STATE_WORKING: (ProcessStatus.RUNNING, ProcessStatus.PAUSED),
@@ -83,7 +83,7 @@ _STATUSES: Final = {
 
 
 class Begun(NamedTuple):
-    """What a message has begun or gone on with."""
+    """The task, and of a conversation the turn, that a message has started or continued."""
 
     task: Task
     turn: Turn | None = None
@@ -91,21 +91,21 @@ class Begun(NamedTuple):
 
 @dataclass(slots=True)
 class Work:
-    """A request while it is done: it does what a message asks for, and finds the tasks that requests are about."""
+    """One request in progress: does what its message asks for, and finds the tasks that it is about."""
 
     door: HttpDoor
     request: Request
     offers: Offers
-    """What the address offers to which it came."""
+    """What the requested address offers."""
     call: Call
     caller: Caller
     place: AsyncExitStack
-    """Left when the response has been sent."""
+    """Closed when the response has been sent."""
     failure: Exception | None = None
-    """What prevented an answer, where the protocol has no error for it."""
+    """Why there is no answer, if the protocol has no error for that."""
 
     async def received(self, params: a2a.SendMessageRequest, follower: Follower | None) -> Begun:
-        """What a message begins or goes on with."""
+        """Start or continue the task that a message asks for."""
         said, task_id, limits = Said.of(params.message), params.message.task_id, self.door.publisher.limits
         view = await self.known(task_id) if task_id else None
         offered = None if view else self.offers.chosen(said)
@@ -129,7 +129,7 @@ class Work:
             once = IdempotentCall.of(self.caller, tool.tool.name, f"a2a {key} {number}", given)
             process = await start_goal(publisher, tool, begun, self.caller, once=once, listener=follower)
             if any(each.status != "open" for each in process.questions):
-                continue  # another message has gone on with it: this is no repetition
+                continue  # another message has continued it, so this is no repetition
             self.call.process = process
             if follower is not None and process.blackboard.last(A2aMessage) is not begun[0]:
                 process.subscribe(follower)
@@ -137,7 +137,7 @@ class Work:
         raise AssertionError
 
     async def _spoken(self, chatbot: AgentProcessChatbot, said: Said) -> Begun:
-        """Say something to a chatbot in the conversation of a context."""
+        """Send a message to a chatbot, in the conversation of the message's context."""
         self.call.name, limits = chatbot.name, self.door.publisher.limits
         is_empty, thread = not said.text.strip() and not said.images, said.message.context_id or uuid4().hex
         session = await (chatbot.find_thread if is_empty else chatbot.open_thread)(thread, self.caller)
@@ -192,18 +192,18 @@ class Work:
         return await self.view(Task(process, message_id))
 
     async def own(self, task_id: str) -> Task:
-        """A task of the caller; those who may look at the tasks of others have no part in who is told of them."""
+        """A task that the caller owns. Callers who may only read a task must not configure its notifications."""
         task = (await self.known(task_id)).task
         if not self.caller.same_as(task.process.caller):
             raise a2a_errors.TaskNotFoundError(f"Task {task_id[:100]!r} is not yours.")
         return task
 
     async def view(self, task: Task) -> TaskView:
-        """A task as it is now. Raises `TaskNotFoundError` for a turn that there was not."""
+        """The current state of a task. Raises `TaskNotFoundError` if its conversation has no such turn."""
         return await _view(self.door.publisher.platform, self.caller, task)
 
     async def listed(self, process_id: str) -> TaskView | None:
-        """A process in a list; of a conversation its last turn. None: it is gone, or cannot be read any more."""
+        """The task that a list shows for a process; for a conversation, its last turn. None: gone, or unreadable."""
         platform = self.door.publisher.platform
         try:
             process = await process_of(platform, process_id, self.caller)
@@ -216,7 +216,7 @@ class Work:
             return None
 
     async def updates(self, begun: Begun, follower: Follower) -> AsyncGenerator[Update]:
-        """What happens in a task until it ends or waits. A client that leaves can come back; the task goes on."""
+        """The updates of a task until it ends or waits. Clients that disconnect can subscribe again; it goes on."""
         view, turn = await self.view(begun.task), begun.turn
         try:
             events = follower.follow(begun.task.process) if turn is None else turn.events()
@@ -234,7 +234,7 @@ class Work:
             yield each
 
     async def settled(self, begun: Begun) -> None:
-        """Wait until a task ends or waits. If the client leaves before, a goal is ended as over other doors."""
+        """Wait until a task ends or waits. If the client disconnects first, a goal is ended as over other doors."""
         process, runs = begun.task.process, self.door.publisher.runs
         if begun.turn is not None:
             note_turn(self.call, await begun.turn.result())
@@ -253,9 +253,9 @@ async def _view(platform: AgentPlatform, caller: Caller, task: Task) -> TaskView
 
 
 class A2aHandler(RequestHandler, ServerCallContextBuilder):
-    """Does what other agents ask for, and hands the work of a request through the SDK to itself.
+    """Does what other agents ask for. The SDK passes the `Work` of a request from `build` to the other methods.
 
-    Parameters: `notifications` keeps who is told of tasks; `card_of` gives the card for the caller of a request.
+    Parameters: `notifications` stores push configurations; `card_of` returns the card for the caller of a request.
     """
 
     def __init__(
@@ -299,7 +299,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
     async def on_subscribe_to_task(
         self, params: a2a.SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[a2a.Task | Update]:
-        """A task as it is now, and then what happens until it ends, whatever it asks meanwhile."""
+        """The current state of a task, then its updates until it ends, also after questions in between."""
         with self._answering(context, params) as work:
             work.place.enter_context(self._streams.one_of(work.caller))
             view, follower = await work.known(params.id), Follower()
@@ -327,9 +327,9 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
             return (await work.known(params.id)).to_task(_history_of(params))
 
     async def on_list_tasks(self, params: a2a.ListTasksRequest, context: ServerCallContext) -> a2a.ListTasksResponse:
-        """The tasks of the caller, those that changed last first, a page at a time.
+        """A page of the tasks of the caller, the most recently changed first.
 
-        Where those of a context or a state are asked for, a page may have fewer, though others follow.
+        With a filter by context or state, a page may have fewer tasks than asked for, though more pages follow.
         """
         with self._answering(context, params) as work:
             size, history = params.page_size if params.HasField("page_size") else _PAGE, _history_of(params)
@@ -422,7 +422,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
             await self._notifications.delete(await work.own(params.task_id), params.id)
 
     async def _begun(self, work: Work, params: a2a.SendMessageRequest, follower: Follower | None = None) -> Begun:
-        """What a message begins or goes on with; whoever it names is told of it from now on."""
+        """Start or continue the task of a message, and store the push configuration that the message may have."""
         configuration = params.configuration
         if not configuration.HasField("task_push_notification_config"):
             return await work.received(params, follower)
@@ -436,7 +436,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
         return begun
 
     async def notice_of(self, task_id: str) -> Notice | None:
-        """What is told of a task as it is now; None: there is none any more."""
+        """The notification about the current state of a task; None: the task does not exist any more."""
         process_id, _, message_id = task_id.partition(":")
         try:
             process = await self._platform.process(process_id)
@@ -452,7 +452,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
 
     @contextmanager
     def _answering(self, context: ServerCallContext, params: Protobuf) -> Generator[Work]:
-        """The work of a request. What goes wrong in the block becomes an error of the protocol."""
+        """A context with the `Work` of a request; an exception in it becomes an error of the protocol."""
         work: Work = context.state["work"]
         try:
             validate_proto_required_fields(params)
@@ -463,7 +463,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
     def _error(self, work: Work, error: Exception) -> a2a_errors.A2AError:
         words = cleaned(hide_known(str(error)))
         match error:
-            case a2a_errors.InvalidParamsError():  # what the SDK has validated: it names the fields in the data alone
+            case a2a_errors.InvalidParamsError():  # from the SDK's validation, which names the fields only in `data`
                 data = cast("dict[str, Any]", cast("Any", error).data or {})
                 wrong = [
                     # The path of the field as it is in JSON.
@@ -495,7 +495,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
 
 
 def _history_of(params: Any) -> int | None:
-    """How many messages are asked for; None: as many as there are. Raises `BadInput`."""
+    """How many messages of its history a client wants; None: all. Raises `BadInput` for a negative number."""
     if not params.HasField("history_length"):
         return None
     if params.history_length < 0:
@@ -504,7 +504,7 @@ def _history_of(params: Any) -> int | None:
 
 
 async def _check_state(request: Request) -> None:
-    """Raise `BadInput` for a state that there is not among those of the tasks to list: the SDK reads it as any."""
+    """Raise `BadInput` if a request lists tasks of an unknown state: the SDK would list tasks of any state."""
     asked: Any = request.query_params if request.method == "GET" else from_json(await request.body()).get("params")
     given = asked.get("status") if asked else None
     known = a2a.TaskState.keys()

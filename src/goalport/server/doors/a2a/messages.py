@@ -78,7 +78,7 @@ class Said:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """What it says besides its parts."""
+        """The metadata of the message; empty if it has none."""
         return self.content.get("metadata", {})
 
     def input_of(self, tool: GoalTool) -> Mapping[str, Any]:
@@ -107,7 +107,7 @@ class Said:
         return {field: self.text}
 
     def answer_to(self, question: Question) -> Answer:
-        """The answer that it is: a no with its reason, data by the form, or words. Raises `BadInput`."""
+        """The message as an answer: declined in the metadata, data for the form, or words. Raises `BadInput`."""
         if declined := self.metadata.get("declined"):
             return Answer(declined=declined[:2_000] if isinstance(declined, str) else self.text or _NO_REASON)
         try:
@@ -128,7 +128,7 @@ class Said:
         return answer
 
     def kept(self, context_id: str, schema: object) -> A2aMessage:
-        """What is kept of it with its process; if its arguments may hold secrets, no parts."""
+        """What is stored of the message with its process: no raw bytes, and no parts if `schema` has secrets."""
         parts: list[dict[str, Any]] = [
             {name: each for name, each in part.items() if name != "raw"} for part in self.content["parts"]
         ]
@@ -157,7 +157,7 @@ def _checked(message: Message) -> dict[str, Any]:
 
 
 def parts_of(blocks: list[dict[str, Any]]) -> Iterator[Part]:
-    """Content blocks, as goals give them, as parts."""
+    """The content blocks of a result as A2A parts."""
     for block in blocks:
         match block:
             case {"type": "text", "text": text}:

@@ -1,9 +1,9 @@
-"""Notifications: where other agents want to be told how their tasks are, and the sender, which tells them.
+"""Push notifications: the addresses to which other agents want the states of their tasks sent, and the sender.
 
-The configurations of a task are one document of the store, beside the contexts, with what each was told last. Every
-replica looks at all of them: it sends while it has the lease of the document, and what one that ended has not sent, or
-not written down, another one sends. So each state that lasts is told at least once. The SDK is not imported here.
-Above: the door.
+The configurations of a task are one document in the store, stored like a context, with the state that each was sent
+last. Every replica checks all documents, and sends while it has the lease of a document. If it ends before it has sent
+and recorded a state, another replica sends that state. So each lasting state is sent at least once. The SDK is not
+imported here. Above: the door.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from goalport.workspace.settings import Settings
 
 KEYS: Final = "/.well-known/a2a-keys.json"
 _PAUSE: Final = 1.0
-"""Seconds between two looks at the tasks that have configurations."""
+"""Seconds between two checks of the tasks that have configurations."""
 _SCAN: Final = 30.0
-"""Seconds between two looks for those that other replicas have got, and for processes that are gone."""
+"""Seconds between two searches for documents that other replicas have created, and for deleted processes."""
 _LEASE: Final = 15.0
-"""Seconds within which all that a document wants is sent, or another replica begins."""
+"""Seconds within which a replica has to send all notifications of a document; then another replica takes over."""
 _POST: Final = WebLimits(seconds=10.0)
 _LONGEST_PAUSE: Final = 600.0
 _AT_ONCE: Final = 20
@@ -44,12 +44,12 @@ _LONGEST: Final = 4_096
 _NO_USER: Final = "url: should have no user name and password: give them as authentication"
 _MARK: Final = "a2a notifications"
 _PARTS: Final = 5
-"""Of the keys of documents. No context has a key of so many; what a caller has is erased with the contexts."""
+"""The parts of a document's key; no context has so many. The documents of a caller are erased with the contexts."""
 _UNTRIED: Final = {"failures": 0, "since": 0, "again": 0}
-"""How often a notification has failed, since when, and when it is tried again."""
+"""How often a notification has failed, since when, and when to try again (Unix times)."""
 _log = logging.getLogger(__name__)
 Config = Mapping[str, Any]
-"""A configuration as the protocol has it in JSON, and the `version` of the protocol in which it came."""
+"""A push configuration in the protocol's JSON, and the `version` of the protocol that its client speaks."""
 _Document = Mapping[str, Any]
 
 
@@ -93,7 +93,7 @@ class SigningKey:
         return cls(pem, {**jwk, "kid": kid, "use": "sig"})
 
     def token_for(self, body: bytes, address: str, issuer: str) -> str:
-        """A JWT by which the receiver at an address sees who sends a body, and that nobody has changed it."""
+        """A JWT that proves to the receiver at an address who sends a body, and that nobody has changed it."""
         import jwt
 
         now, parts = int(time.time()), urlsplit(address)
@@ -110,29 +110,29 @@ class SigningKey:
 
 
 class Notice(NamedTuple):
-    """What is told of a task as it is now."""
+    """A notification about the current state of a task."""
 
     mark: str
-    """Tells its states apart."""
+    """Differs for each state of the task; the document has the mark that was sent last."""
     ended: bool
     bodies: Mapping[str, bytes]
-    """What is sent, by the version of the protocol."""
+    """The body to send, by the version of the protocol."""
 
 
 @dataclass(slots=True)
 class _Watch:
-    """When this replica looks at a document again: at another version of the family, or at a time."""
+    """When this replica checks a document again: at another stored version of its process, or at a time."""
 
     version: int = -1
     at: float = 0.0
     over: bool = False
-    """The task has ended and was told of, or is gone: there is nothing more to look at."""
+    """Nothing is left to send: the task has ended and its receivers know that, or it is gone."""
 
 
 class Notifications:
-    """Keeps the configurations of tasks, and tells their receivers.
+    """Stores the push configurations of tasks, and sends the notifications.
 
-    Parameters: `notice_of` gives what is told of the task of an id; None: there is none any more.
+    Parameters: `notice_of` returns the notification about the task of an id; None: it does not exist any more.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Notifications:
             raise BadInput(f"{told}{fix}", [told]) from None
 
     async def keep(self, task: Task, config: Config) -> Config:
-        """Keep a configuration, which was checked, in place of the one of its id; it is told of the state at once."""
+        """Store a checked configuration, replacing the one with its id; the current state is sent at once."""
         key, config = _key(task), {**config, "id": config.get("id") or task.id, "taskId": task.id}
         written = json.dumps(config).encode()
         sealed = self._seals.of(key).seal(written) if self._store.durable else written.decode()
@@ -200,11 +200,11 @@ class Notifications:
         await self._change(_key(task), without_it)
 
     def _opened(self, key: str, entry: Mapping[str, Any]) -> Config:
-        """Raises `SettingsError` if the key by which it was sealed is not here."""
+        """The configuration of an entry. Raises `SettingsError` if the key that sealed it is missing here."""
         return json.loads(self._seals.of(key).unseal(entry["sealed"]) if self._store.durable else entry["sealed"])
 
     async def _change(self, key: str, change: Callable[[_Document | None], _Document | None]) -> None:
-        """Change a document as it is now; None: it stays."""
+        """Replace a document by what `change` returns for its current state; None: leave it."""
         while True:
             kept = await self._store.find_context(key)
             new = change(cast("_Document | None", kept))
@@ -212,7 +212,7 @@ class Notifications:
                 return
 
     async def run(self) -> None:
-        """Tell receivers, until it is cancelled."""
+        """Send notifications until cancelled."""
         scanned = -math.inf
         async with anyio.create_task_group() as tasks:
             while True:
@@ -236,7 +236,7 @@ class Notifications:
                 self._wake = anyio.Event()
 
     async def _scan(self) -> None:
-        """Look for the documents of other replicas, and delete those whose processes are gone."""
+        """Find the documents of other replicas, and delete documents whose processes are gone."""
         over = [key for key, each in self._watched.items() if each.over]
         kept = await self._store.versions([*{_root(key) for key in over}])
         for key in over:
@@ -248,7 +248,7 @@ class Notifications:
                 self._watched.setdefault(key, _Watch())
 
     async def _look(self, key: str, watch: _Watch) -> None:
-        """Tell what is to be told of a task, and note when to look again."""
+        """Send the notifications of a task that are due, and note when to check again."""
         try:
             async with self._places:
                 await self._tell(key, watch)
@@ -275,7 +275,7 @@ class Notifications:
         if not ready or kept["lease"] > now:
             watch.at = max(kept["lease"], min(each["again"] for each in waiting.values()))
             return
-        watch.at = 0  # look again at once, or when another replica has told
+        watch.at = 0  # check again at once, or when another replica has sent
         if not await self._store.save_context(key, {**kept, "lease": now + _LEASE}, instead_of=kept):
             return
         sent = await asyncio.gather(*(self._sent(key, each, notice) for each in ready.values()))
@@ -291,7 +291,7 @@ class Notifications:
         await self._change(key, settled)
 
     async def _sent(self, key: str, entry: Mapping[str, Any], notice: Notice) -> Mapping[str, Any]:
-        """What a document has of a configuration after another try to tell it."""
+        """Try to send a notification; return the new entry of the configuration in its document."""
         now, failures = time.time(), entry["failures"] + 1
         try:
             config = self._opened(key, entry)
@@ -314,7 +314,7 @@ class Notifications:
 
 
 def check_number(configs: Collection[str]) -> None:
-    """Raise `BadInput` for more configurations of a task than it may have, given their ids."""
+    """Raise `BadInput` if a task has too many configurations; `configs` are their ids."""
     if len(configs) > _MOST:
         raise BadInput(f"The task has {_MOST} configurations, as many as it may. Delete one first.")
 
@@ -328,7 +328,7 @@ def _root(key: str) -> str:
 
 
 def _why(error: Exception) -> str:
-    """The reason alone: the address may hold a secret, and is not for the log."""
+    """The reason without the address, which may hold a secret."""
     return str(error).rpartition(" could not be fetched: ")[2]
 
 

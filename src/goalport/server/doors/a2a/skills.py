@@ -1,6 +1,6 @@
-"""Skills: the goals and chatbots that an address offers to the caller of a request, and the cards that say so.
+"""Skills: the goals and chatbots that an address offers to the caller of a request, and the agent cards that list them.
 
-Above: the handler, which does what they are for, and the door, which serves the cards.
+Above: the handler, which runs skills, and the door, which serves the cards.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ class Offers:
         return {name: each for name, each in offered.items() if self.agent in {"", _agent_of(each)}}
 
     def chosen(self, said: Said) -> Offered:
-        """What a message is for: what it names, the only thing there is, what its data fits, or a choice by its text.
+        """The skill for a message: the one that it names, the only one, or the one that its data or its text fits.
 
         Raises `BadInput` and `UnknownName`.
         """
@@ -74,7 +74,7 @@ class Offers:
                 raise BadInput(f"The data {'fits several skills' if fitting else 'fits no skill'}. {ask}")
             return fitting[0]
         texts = [each for each in self.skills.values() if _takes_text(each)]
-        # Those for whatever a person says come before a sentence as the field of another type.
+        # Skills that start from `UserInput` come before those that take a text as a field of another type.
         of_users = [each for each in texts if not isinstance(each, GoalTool) or each.arguments.kinds == (UserInput,)]
         by_sentence = of_users or texts
         if self.agent and len(by_sentence) == 1:
@@ -93,14 +93,14 @@ def _agent_of(offered: Offered) -> str:
 
 
 def _takes_text(offered: Offered) -> bool:
-    """Whether a sentence is enough for it."""
+    """Whether a skill can start from a text alone."""
     return not isinstance(offered, GoalTool) or offered.text_field is not None
 
 
 def card_of(offers: Offers, settings: Settings, url: str, key: SigningKey | None, key_url: str) -> a2a.AgentCard:
-    """The card of the server, or of one agent, with what the caller may use.
+    """The card of the server, or of one agent, with the skills that the caller may use.
 
-    Parameters: `url` is where it is called, and `key_url` where its public key is.
+    Parameters: `url` is the address for requests, `key_url` the address of the public key.
     """
     skills = offers.skills
     agents = [each.agent if isinstance(each, GoalTool) else each for each in skills.values()] if offers.agent else []

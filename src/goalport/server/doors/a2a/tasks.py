@@ -46,7 +46,7 @@ def has_ended(status: a2a.TaskStatus) -> bool:
 
 
 def timestamp(at: datetime) -> Timestamp:
-    """A moment as the protocol has it."""
+    """A time in the type of the protocol."""
     found = Timestamp()
     found.FromDatetime(at)
     return found
@@ -58,9 +58,9 @@ def _data(value: object) -> a2a.Part:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task as it is now.
+    """The current state of a task.
 
-    Parameters: `session` is that of the conversation, `end` what came of the turn, if it is over; both of a turn alone.
+    Parameters for a turn of a conversation only: `session`, and `end`, how the turn ended (None: it is not over).
     """
 
     task: Task
@@ -79,13 +79,13 @@ class TaskView:
 
     @property
     def context_id(self) -> str:
-        """What groups tasks: the conversation, what a client said, or the process by itself."""
+        """The id that groups tasks: of the conversation, as the client sent it, or of the process."""
         if self.session is not None:
             return self.session.conversation.id
         return self._began.context_id if self._began is not None else self.process.id
 
     def to_task(self, history: int | None = None, *, with_artifacts: bool = True) -> a2a.Task:
-        """All of it, with the last `history` messages; None: as many as are shown at most."""
+        """The task in the type of the protocol, with the last `history` messages; None: up to `MOST_HISTORY`."""
         task = a2a.Task(id=self.task.id, context_id=self.context_id, status=self.status)
         task.metadata.update({"goal": CallPolicy.of_process(self.process).name, "cost": dict(cost_of(self.process))})
         if with_artifacts:
@@ -96,7 +96,7 @@ class TaskView:
 
     @property
     def status(self) -> a2a.TaskStatus:
-        """The state, with the sentence that says why, and what is asked."""
+        """The state, with a sentence that says why, or with the open questions."""
         process = self.process
         outcome = None if process.withheld else process.outcome
         message: a2a.Message | None = None
@@ -133,7 +133,7 @@ class TaskView:
         )
 
     def _asks(self, questions: Sequence[Question]) -> a2a.Message:
-        """The questions: the first in words, and each with its form as data."""
+        """A message with the questions: the first in words, and each with its form as data."""
         data = [{"questionId": view.pop("id"), **view} for view in map(question_view, questions)]
         return self._says(in_words(questions[0]), *data, message_id=questions[0].id)
 
@@ -192,7 +192,7 @@ class TaskView:
             yield self._says(*answer, message_id=f"{question.id}-answer", by_user=True)
 
     def update(self, event: Event) -> Update | None:
-        """The update that tells of an event; None for one that is not for clients."""
+        """The update that reports an event; None if the event is not for clients."""
         match event:
             case ActionFinished(action=action, number=number, planned=planned, status="succeeded"):
                 said = f"{number}/{max(number, planned)} {action.rpartition('.')[2]}"
@@ -201,7 +201,7 @@ class TaskView:
             case MessageDelta(message_id=message_id, text=text, thinking=False) if text:
                 return self._artifact_update(self._reply(message_id, text), append=True)
             case MessageSent(message_id=message_id) if self.session is not None:
-                # The whole of it takes the place of the pieces.
+                # The whole message replaces the deltas that were sent.
                 return self._artifact_update(self._reply(message_id, event.text), last_chunk=True)
             case _:
                 return None

@@ -1,7 +1,7 @@
 """The REST door (`site.app.Door`): its paths, how clients find them, and what is deployed, as lists of JSON objects.
 
 It neither listens nor mounts its routes; `site` does. Each list is made when it is asked for, so it follows a reload.
-No reason of a failure is told: it may quote a secret. The handlers of processes are below.
+Reasons of failures are not shown: they may quote a secret. The handlers of processes are below.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ class RestDoor:
         return JSONResponse({member: self._entries()[member]})
 
     def _entries(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """What is deployed, by the members of `LISTS`, and of it what the caller is shown."""
+        """What is deployed and may be shown to the caller, by the members of `LISTS`."""
         platform, shown = self._publisher.platform, self._access.publication
         agents = [agent_view(each, shown.shows_goal) for each in platform.agents if shown.shows_agent(each)]
         models = platform.models

@@ -1,7 +1,7 @@
-"""What the requests of the REST door may say, and its OpenAPI 3.1 document: every path and every published goal.
+"""The bodies and queries of requests to the REST door, and its OpenAPI 3.1 document: every path and published goal.
 
-The document is made anew when the publication has changed. The schemas of requests come from the models that read them,
-those of goals from their tools. Above: the handlers, and the door.
+The document is made again when the publication has changed. The schemas of requests come from the models that read
+them, the schemas of goals from their tools. Above: the handlers, and the door.
 """
 
 from collections.abc import Mapping, Sequence
@@ -103,7 +103,7 @@ class EndQuery(Query):
 
 
 class EraseQuery(Query):
-    """The query of a request that erases what a caller left."""
+    """The query of a request that erases the data of a caller."""
 
     caller: str = Field("", max_length=1_000, description="Whose; by default your own; for admins alone")
     issuer: str | None = Field(None, max_length=1_000, description="Who issued the id of that caller, if several did")
@@ -132,7 +132,7 @@ Q = TypeVar("Q", bound=Query)
 
 
 def read_query(kind: type[Q], request: Request, *lists: str) -> Q:
-    """The query of a request; `lists` may be repeated. Raises `Problem`."""
+    """The query of a request, in which the names `lists` may be repeated. Raises `Problem`."""
     query = request.query_params
     if repeated := [name for name in query if name not in lists and len(query.getlist(name)) > 1]:
         raise invalid([f"{each}: given more than once" for each in repeated], "Give each parameter once.")
@@ -255,7 +255,7 @@ class OpenApi:
         """The latest documents, by the scopes of the callers that they are shown to."""
 
     async def show(self, request: Request) -> Response:
-        """The document for what is published now, as far as the caller may use it."""
+        """The document for what is published now and the caller may use."""
         read_query(Query, request)
         publication = self._access.publication
         known = self._known.get(publication.granted)
@@ -295,7 +295,7 @@ def _schemas(goals: Sequence[GoalTool]) -> Mapping[str, Schema]:
                 needed = part == "bindings" or bool(each.arguments.schema.get("required"))
                 schema = _object("", {**members, **(given if needed else {})}, {**given, "wait": wait})
                 starts.append({**schema, "additionalProperties": False, "description": description})
-        # The name of a goal in answers is the same from whatever it was started.
+        # Answers name a goal the same, from whatever types it was started.
         first = next(other for other in each.agent.goals if other.name == each.goals[0])
         goal: Schema = {"const": published_name(each.agent, first)}
         ends.append(_object("processId", {**_FINISHED, "goal": goal, "result": _ref(f"{name}.result")}))
@@ -305,7 +305,7 @@ def _schemas(goals: Sequence[GoalTool]) -> Mapping[str, Schema]:
 
 
 def _placed(schema: Schema, name: str) -> Schema:
-    """A schema whose references to its own definitions are valid in the document, as the component of that name."""
+    """The schema as the component `name` of the document, with the references to its own definitions adapted."""
     target = str(schema.get("$ref", ""))
     moved = {"$ref": f"{_SCHEMAS}{name}/{target.removeprefix('#/')}"} if target.startswith(DEFINITIONS) else {}
     return mapped({**schema, **moved}, lambda inner: _placed(inner, name))
@@ -368,7 +368,7 @@ def _query(kind: type[BaseModel]) -> list[dict[str, Any]]:
 
 
 def _json(name: str, description: str, *operations: str) -> dict[str, Any]:
-    """An answer in JSON, and where its process is looked at, answered, followed and ended."""
+    """A response in JSON, with links to the operations that read, answer, follow and end its process."""
     process = {"parameters": {"id": "$response.body#/processId"}}
     answer = {"awaitableId": "$response.body#/awaitableId", "response": "$response.body#/options/0/response"}
     bodies = {"continue": {"requestBody": answer}}

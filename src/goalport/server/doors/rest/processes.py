@@ -1,9 +1,9 @@
 """The processes of a caller, started, listed, looked at, answered and ended over HTTP, and their events as a stream.
 
-What is started here is stored from the beginning, so that whoever got its id finds it again. A client that leaves while
-its answer waits for a result has no id yet: its process is killed as over MCP. A stream of events takes the next one
-only when the client has taken the one before it: a slow client has no queue here. Every answer about one process begins
-with the same members. Above: the door.
+A process started here is stored from the beginning, so that a client that has its id finds it again. A client that
+disconnects before the response has no id yet: its process is killed, as over MCP. A stream reads the next event only
+when the client has received the one before it, so a slow client has no queue here. Every response about one process
+begins with the same members. Above: the door.
 """
 
 import json
@@ -68,7 +68,7 @@ _LAST_ID: Final = "last-event-id"
 _END_SECONDS: Final = 5.0
 """The most seconds that a deletion waits for the process to stop before it is answered."""
 _WAIT_SECONDS: Final = 30
-"""How long the link `wait` waits for the result, or for a question."""
+"""Seconds that the link `wait` waits for the result, or for a question."""
 
 
 class ProcessHandlers:
@@ -148,7 +148,7 @@ class ProcessHandlers:
         raise invalid([f"{field}: {reason}"], reason)
 
     async def resume(self, request: Request) -> Response:
-        """Answer a question of a process, and wait for what comes of it for a while."""
+        """Answer a question of a process, and wait a while for the result or the next question."""
         process = await self._own(request)
         self._require(self._access.of_process(process))
         api.read_query(api.Query, request)
@@ -197,7 +197,7 @@ class ProcessHandlers:
         return JSONResponse(view_of(process, root_of(request)))
 
     async def erase(self, request: Request) -> Response:
-        """Erase what the caller left; for an admin, what any caller did."""
+        """Erase the data of the caller; an admin may erase the data of any caller."""
         asked, caller = api.read_query(api.EraseQuery, request), current_caller()
         self._require(self._publisher.publication.scopes.rules.write)
         if asked.caller:
@@ -211,11 +211,11 @@ class ProcessHandlers:
         return JSONResponse({to_camel(name): number for name, number in erased.items()})
 
     async def list(self, request: Request) -> Response:
-        """The processes of the caller, or for an admin those of all, a page at a time."""
+        """A page of the processes of the caller, or for an admin of those of all callers."""
         asked, caller = api.read_query(api.ListQuery, request, "status"), current_caller()
         if asked.of_all:
             self._require_admin("list those of all callers")
-        with suppress(Unreadable):  # one that cannot be read is there too
+        with suppress(Unreadable):  # a process that cannot be read exists too
             if asked.after and await process_of(self._platform, asked.after, caller) is None:
                 reason = f"The process {asked.after} is not known any more. Begin again with the first page."
                 raise invalid([f"after: {reason}"], reason)
@@ -250,12 +250,12 @@ class ProcessHandlers:
             raise Problem(HTTPStatus.FORBIDDEN, "admin-only", detail)
 
     async def follow(self, request: Request) -> Response:
-        """The events after a number; 204, after which browsers do not connect again, if none can follow."""
+        """A stream of the events after a number; 204 if there will be none, so that browsers do not reconnect."""
         process = await self._own(request)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         asked = api.read_query(api.EventsQuery, request)
-        if _LAST_ID in request.headers:  # a client that connects again repeats its query
+        if _LAST_ID in request.headers:  # a client that reconnects repeats its first query
             asked = read(api.EventsQuery, {"after": request.headers[_LAST_ID]})
         ended = process.status.ended
         events = self._platform.events(process.id, asked.after)
@@ -293,7 +293,7 @@ def _conflict(kind: str, detail: str) -> Problem:
 
 
 async def _outcome_within(process: AgentProcess, seconds: float) -> Outcome | None:
-    """The outcome of a process; None if it still runs after so many seconds, or goes on in another program."""
+    """The outcome of a process; None if it still runs after so many seconds, or goes on in another server."""
     try:
         with anyio.move_on_after(seconds):
             return await process.wait()
@@ -319,14 +319,14 @@ async def _written(first: LoggedEvent | None, events: AsyncGenerator[LoggedEvent
 
 
 def answer_to(process: AgentProcess, outcome: Outcome | None, root: str) -> Response:
-    """The answer to a request that started or continued a process; None: it still runs.
+    """The response to a request that started or continued a process; an `outcome` of None means it still runs.
 
-    `root` is the path under which the server is mounted, with which links begin.
+    `root` is the path under which the server is mounted; links begin with it.
 
     Raises `Problem` if it ended without a result.
     """
     goal = CallPolicy.of_process(process).name
-    # What it came to since is not in this answer.
+    # An outcome that it has reached since then is not in this response.
     status = outcome.status if outcome else ProcessStatus.RUNNING if process.outcome else process.status
     head = {"processId": process.id, "goal": goal, "status": str(status)}
     links = {"links": _links(root, process.id)}
@@ -387,7 +387,7 @@ def _links(root: str, process_id: str) -> dict[str, str]:
 
 
 def _asked(outcome: Outcome | None, views: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The questions of a process; if it waits for answers, the first is also beside what is said of the process."""
+    """The questions of a process; if it waits for answers, the members of the first are at the top level too."""
     questions: list[dict[str, Any]] = []
     for view in views:
         schema, labels = view.get("schema", {}), {each["key"]: each["label"] for each in view.get("options", ())}
@@ -401,7 +401,7 @@ def _asked(outcome: Outcome | None, views: Iterable[Mapping[str, Any]]) -> dict[
 
 
 def _options(schema: Schema) -> Iterator[dict[str, Any]]:
-    """The answers to choose from, each whole, if that is all that is asked: one field with a fixed list of values."""
+    """The complete answers to choose from, if only a yes or no, or one field with listed values, is asked for."""
     if schema.get("type") == "boolean":
         yield from ({"label": label, "response": value} for label, value in (("Yes", True), ("No", False)))
         return
