@@ -37,12 +37,12 @@ from goalport.workspace.settings import Settings, load_settings
 Chats = ChatsHere | ChatsServed
 Dialogue = DialogueHere | DialogueServed
 NextMessage = Callable[[str], str]
-"""Gives one message or command after the other; its argument is there to be edited.
+"""Returns the next message or command; its argument is a draft that the person can edit.
 
-Raises `Unanswered` at the end, and `Interrupted`.
+Raises `Unanswered` after the last one, and `Interrupted` on Ctrl-C.
 """
 _ALL = "all"
-"""The name of the chatbot where there is no other: as in `chatbot = "all"`, by which a server goes on with it."""
+"""The chatbot's name if the workspace has none; with `chatbot = "all"`, a server can continue its conversations."""
 _NO_CHATBOT = (
     'There is no chatbot here. Mark a class with @chatbot, or write chatbot = "all" in the settings: then each'
     " message goes to the agent that fits it best. docs/chat.md shows how."
@@ -52,9 +52,9 @@ _STORE_ONLY: Final = (
 )
 _LISTED: Final = 20
 _RECENT: Final = 2
-"""How many messages are shown of a conversation that is continued."""
+"""The number of messages that are shown of a continued conversation."""
 _COMPLETED: Final = 100
-"""How many conversations are offered to be completed, the one that was continued last first."""
+"""The most conversations whose ids are offered for completion, the one that was continued last first."""
 _COMMAND: Final = re.compile(r"/([a-z]+)(?:\s+|$)")
 _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "new": ("[CHATBOT]", "Begin a new conversation, also with another chatbot."),
@@ -70,7 +70,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "help": ("", "List the commands."),
     "quit": ("", "Leave the chat, as Ctrl-D does; the conversation can be continued."),
 }
-"""What can be done besides saying something: what each command takes, and what it does."""
+"""The commands of a chat: the arguments of each, and what it does."""
 _KEYS: Final = "Enter sends; Alt-Enter, or a backslash at the end of a line, begins another line. Ctrl-C stops a reply."
 
 
@@ -131,7 +131,7 @@ def chat(
 
 
 async def _chats(server: str | None, settings: Settings, workspace: Path, stack: AsyncExitStack) -> Chats:
-    """The chatbots of a server, or of a workspace; where nothing is stored, a shell lends those that it has."""
+    """The chatbots of a server or a workspace; if nothing is stored, those of the shell in which this runs."""
     if server:
         client = await stack.enter_async_context(ServerClient(server))
         return ChatsServed(client, f" --server {hide(server)}", (await client.send("GET", AGENTS, "agents"))["agents"])
@@ -146,7 +146,7 @@ async def _chats(server: str | None, settings: Settings, workspace: Path, stack:
 def _dialogue(
     chats: Chats, runner: asyncio.Runner, chatbot: str | None, conversation: str | None, *, continued: bool, new: bool
 ) -> Dialogue:
-    """The conversation that the options say; a person chooses the chatbot if they do not."""
+    """The conversation that the options name, or a new one; if they name no chatbot, the person chooses one."""
     names = [*chats.chatbots]
     name = chatbot or (names[0] if len(names) == 1 else "")
     if continued:
@@ -177,9 +177,9 @@ def _dialogue(
 
 
 def _messages(given: Sequence[str], runner: asyncio.Runner, history: Path | None, chats: Chats) -> NextMessage:
-    """The messages that were given; without any what a person types at the terminal, or the lines of standard input.
+    """The messages in `given`; if there are none, what a person types on the terminal, or lines of standard input.
 
-    `history` is the file with what was typed before; None: it is kept in memory. The names of `chats` are completed.
+    `history` is the file that stores typed lines; None: they are only in memory. Names in `chats` are completed.
     """
     if given or not sys.stdin.isatty():
         texts = iter(given or _piped())
@@ -209,7 +209,7 @@ def _messages(given: Sequence[str], runner: asyncio.Runner, history: Path | None
 
 
 def _piped() -> Iterator[str]:
-    """The lines of standard input; one that ends with a backslash goes on in the next one."""
+    """The lines of standard input; a line that ends with a backslash is joined with the next one."""
     text = ""
     while line := sys.stdin.readline():
         text += line.rstrip("\r\n")
@@ -223,9 +223,9 @@ def _piped() -> Iterator[str]:
 
 
 class _Chat:
-    """A person who talks to a chatbot, and the replies, which are shown to their end. Ctrl-C stops one.
+    """A chat of a person with a chatbot. Each reply is shown to its end; Ctrl-C stops it.
 
-    Parameters: `attended` says whether somebody is there to be asked. `structured`: print each reply as JSON.
+    Parameters: `attended` says whether a person can be asked. With `structured`, each reply is printed as JSON.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class _Chat:
         self._chats, self._dialogue, self._runner, self._view = chats, dialogue, runner, view
         self._attended, self._structured = attended, structured
         self._draft = ""
-        """What `/edit` lets a person edit."""
+        """The text that `/edit` puts into the next prompt."""
         self._after: str | None = None
         """The id of the message that the edited one follows."""
         self._interrupted = self._over = False
@@ -250,16 +250,16 @@ class _Chat:
         self._finished = False
         """Whether the conversation reached its goal with the last reply."""
         self._failed = False
-        """Whether a reply has failed, was stopped, or asked what nobody here could answer."""
+        """Whether a reply has failed, was stopped, or asked a question while nobody could be asked."""
 
     def run(self, next_message: NextMessage) -> int:
-        """Talk until the person leaves or the messages end; the exit code."""
+        """Send messages until the person leaves or there are no more, and return the exit code."""
         code = None
         self._begin()
         while not self._over and code is None:
             try:
                 line = next_message(self._draft)
-            except (Interrupted, KeyboardInterrupt):  # the latter is pressed just before the prompt is there
+            except (Interrupted, KeyboardInterrupt):  # the latter, if Ctrl-C comes just before the prompt is shown
                 if self._interrupted or self._stopped or not self._attended:
                     code = INTERRUPTED
                     break
@@ -284,7 +284,7 @@ class _Chat:
         return code or (FAILED if self._failed and not self._attended else DONE)
 
     def _begin(self) -> None:
-        """Say with whom, and go on with what the conversation was left with: a reply that comes, or a question."""
+        """Say which chatbot it is, and show a reply that is still running, or ask the questions that are open."""
         if self._attended:
             say(f"{self._dialogue.chatbot}: {self._chats.chatbots.get(self._dialogue.chatbot, '')}".rstrip(": "))
             say(f"Conversation {self._dialogue.id}. /help lists the commands, Ctrl-D leaves.")
@@ -292,7 +292,7 @@ class _Chat:
         self._turn(self._dialogue.follow())
 
     def _do(self, line: str) -> None:  # noqa: C901 - a line or two for each command
-        """Say something, or run a command. Raises `BadInput` for an unknown command."""
+        """Send a line as a message, or run it as a command. Raises `BadInput` for an unknown command."""
         match, after, self._after = _COMMAND.match(line), self._after, None
         if match is None:
             self._turn(self._dialogue.say(line[1:] if line.startswith("//") else line, after))
@@ -339,7 +339,7 @@ class _Chat:
 
     @property
     def _conversations(self) -> Conversations:
-        """Those of the store. Raises `BadInput` for a server, which does not tell them."""
+        """The conversations in the store. Raises `BadInput` for a server, which does not list them."""
         if self._chats.conversations is None:
             raise BadInput(_STORE_ONLY)
         return self._chats.conversations
@@ -386,7 +386,7 @@ class _Chat:
         say(f"Written: {file}")
 
     def _turn(self, begun: Awaitable[Reply | None]) -> None:
-        """Show a reply to its end, ask what it asks, and so on. Raises what beginning it raises."""
+        """Show a reply to its end, ask its question, show the next reply, and so on. Raises the errors of `begun`."""
         self._stopped = False
         while True:
             try:
@@ -415,7 +415,7 @@ class _Chat:
             say(f"This is a question: `/answer JSON` answers it. Schema: {schema}")
 
     def _fail(self, reason: str, error: BaseException | None = None) -> None:
-        """Say what went wrong; with `--debug`, the traceback of the exception before it."""
+        """Print what went wrong; with `--debug`, the traceback of the exception first."""
         self._failed = True
         self._view.end_lines()
         if error is not None and DEBUG.get():
@@ -423,7 +423,7 @@ class _Chat:
         say(f"error: {reason}")
 
     async def _followed(self, begun: Awaitable[Reply | None]) -> ReplyEnd | None:
-        """Show a reply while it comes; None: there is none, or it was stopped with Ctrl-C, which cancels this task."""
+        """Show a reply as it arrives; None: there is none, or it was stopped with Ctrl-C, which cancels this task."""
         try:
             if (reply := await begun) is not None:
                 async with aclosing(reply):
@@ -443,7 +443,7 @@ class _Chat:
         return None
 
     async def _asked(self, question: Question) -> Reply | None:
-        """Ask a question here; the reply to the answer. Raises `Unanswered`."""
+        """Ask a question on the terminal, and return the reply to the answer. Raises `Unanswered`."""
         dialogue, number = self._dialogue, question["id"]
         try:
             return await answer_of(

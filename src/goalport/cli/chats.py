@@ -1,9 +1,9 @@
 """Chatbots and conversations with them: of a platform in this program, or of a running server.
 
-Whoever may read the store of a workspace sees the conversations of all callers, may go on with every one, and speaks
-for the caller whose it is. A server is talked to over its AG-UI door: a thread of it is a conversation, and a message
-or an answer is a run, which streams its events. What AG-UI has no request for, such as lists of conversations, is for
-the commands that read the store.
+Whoever may read the store of a workspace sees the conversations of all callers, may continue each of them, and then
+speaks as its caller. A server is reached over its AG-UI door: an AG-UI thread is a conversation, and each message or
+answer is a run, which streams its events. AG-UI has no requests for such things as lists of conversations: those are
+only in the commands that read the store.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ Question = Mapping[str, Any]
 Message = Mapping[str, Any]
 AGENTS: Final = "/agui"
 _BEFORE_REFUSALS: Final = frozenset({"RUN_STARTED", "STATE_SNAPSHOT", "STATE_DELTA"})
-"""The events that come before it is known whether a run was refused."""
+"""The events that a run sends before it may turn out to be refused."""
 
 
 class Said(NamedTuple):
@@ -57,23 +57,23 @@ class ReplyEnd(NamedTuple):
     """How a reply has ended."""
 
     texts: Sequence[str] = ()
-    """What the chatbot has said."""
+    """The messages of the chatbot."""
     questions: Sequence[Question] = ()
-    """What has to be answered before it goes on."""
+    """The open questions, which have to be answered before it goes on."""
     failure: str = ""
     """Why there is no reply, or only a part of one; empty: nothing has failed."""
     error: BaseException | None = None
-    """The exception of the author's code by which it failed, where it ran here."""
+    """The exception of user code that made it fail; None also for a reply of a server."""
     finished: bool = False
-    """Whether the conversation has reached its goal, so that nothing more is answered."""
+    """Whether the conversation has reached its goal, so that no more messages are answered."""
 
 
 Reply = AsyncGenerator[Event | ReplyEnd | None]
-"""What happens until a reply has come, and its end. A reply whose reader is cancelled is stopped."""
+"""The events of a reply, the last of which is its `ReplyEnd`. Cancelling the task that reads them stops the reply."""
 
 
 async def _questions_alone(questions: Sequence[Question]) -> Reply:
-    """A reply of which nothing more comes than these questions."""
+    """A reply that consists of these questions only."""
     yield ReplyEnd(questions=questions)
 
 
@@ -84,9 +84,9 @@ class ChatsHere:
         self._loaded = loaded
         self.conversations = loaded.platform.conversations
         self.options = options
-        """The options that name the place again in another command, with a space before them."""
+        """The command-line options that name this workspace, with a space before them."""
         self.chatbots: Mapping[str, str] = {name: each.description for name, each in loaded.platform.chatbots.items()}
-        """What each chatbot is for, by its name."""
+        """The descriptions of the chatbots, by their names."""
 
     async def begin(self, chatbot: str, conversation_id: str = "") -> "DialogueHere":
         """Begin a conversation. Raises `BadInput` if there is one of that id already."""
@@ -96,7 +96,7 @@ class ChatsHere:
         return DialogueHere(self._loaded, await found.create_session(OPERATOR, conversation_id=conversation_id))
 
     async def open(self, conversation_id: str, chatbot: str) -> "DialogueHere":
-        """Go on with a conversation. Raises `UnknownName`. A server has to be told which chatbot it is with."""
+        """Continue a conversation. Raises `UnknownName`. `chatbot` is only needed by `ChatsServed`."""
         conversation = await self.conversations.get(conversation_id, READER)
         found = self._loaded.platform.chatbots.named(conversation.record.chatbot)
         session = await found.find_session(conversation_id, conversation.record.caller)
@@ -108,7 +108,7 @@ class DialogueHere:
     """A conversation with a chatbot that runs in this program."""
 
     stopped = "Stopped."
-    """What is said of a reply whose reader was cancelled."""
+    """The text to show when a reply was stopped."""
 
     def __init__(self, loaded: LoadedWorkspace, session: ChatSession) -> None:
         self._loaded, self._session = loaded, session
@@ -116,16 +116,16 @@ class DialogueHere:
 
     @property
     def said(self) -> Sequence[Said]:
-        """What people and the chatbot have said, the oldest first."""
+        """The messages of people and of the chatbot, the oldest first."""
         return [Said(each.id, each.role, each.text, each.parent) for each in self._session.conversation.entries]
 
     @property
     def questions(self) -> Sequence[Question]:
-        """What is open."""
+        """The open questions."""
         return [*map(question_view, self._session.questions)]
 
     async def say(self, text: str, after: str | None = None) -> Reply:
-        """Say something; `after` is the id of the message that it follows, if that is not the last one."""
+        """Send a message. `after` is the id of the message that it follows; None: the last one."""
         return self._reply(await self._session.begin_turn(UserMessage(text), after=after))
 
     async def again(self) -> Reply:
@@ -139,12 +139,12 @@ class DialogueHere:
         return self._reply(await self._session.answer(question_id, read, declined=declined))
 
     async def status(self, question_id: str) -> str:
-        """What has become of a question: open, answered, declined, expired or withdrawn."""
+        """The status of a question: open, answered, declined, expired or withdrawn."""
         process = await self._loaded.platform.processes.peek(self._session.process_id)
         return find_question(process, question_id)[1].status
 
     async def follow(self) -> Reply | None:
-        """The reply that comes now, whoever asked, or that ended with questions which are open; None: there is none."""
+        """The reply that is running, for whichever message, or one with the open questions; None: there is neither."""
         if (turn := await self._session.follow()) is not None:
             return self._reply(turn)
         return _questions_alone(self.questions) if self.questions else None
@@ -166,15 +166,15 @@ class DialogueHere:
 
 
 class ChatsServed:
-    """The chatbots at a server, and the caller's conversations with them. `ChatsHere` tells what the methods do."""
+    """The chatbots of a server, and the caller's conversations. `ChatsHere` documents the methods."""
 
     conversations = None
-    """A server does not tell them."""
+    """A server does not list them."""
 
     def __init__(self, server: ServerClient, options: str, agents: Sequence[Mapping[str, Any]]) -> None:
         """`agents` are what the server answers at `AGENTS`."""
         self._server, self.options = server, options
-        # A goal tells its schemas; a chatbot has none.
+        # An entry with `custom`, which has the schemas of a goal, is no chatbot.
         found = [each for each in agents if "custom" not in each["capabilities"]]
         self.chatbots = {each["name"]: each["capabilities"]["identity"].get("description", "") for each in found}
 
@@ -190,7 +190,7 @@ class ChatsServed:
 
 
 class DialogueServed:
-    """A conversation with a chatbot of a server. `DialogueHere` tells what the methods do."""
+    """A conversation with a chatbot of a server. `DialogueHere` documents the methods."""
 
     stopped = "You follow the reply no longer; the server finishes it, unless its chatbot says otherwise."
 
@@ -199,9 +199,9 @@ class DialogueServed:
         self._server, self._thread = server, conversation_id
         self._messages: list[Message] = []
         self._state: dict[str, Any] = {}
-        """What the server told in earlier runs."""
+        """The AG-UI state, as the server sent it in earlier runs."""
         self._interrupts: Sequence[Question] = ()
-        """The questions with which the last run has ended."""
+        """The questions with which the last run ended."""
         self._resume: dict[str, Mapping[str, Any]] = {}
         """The answers that are sent once each open question has one."""
         self._looked: Reply | None = None
@@ -222,7 +222,7 @@ class DialogueServed:
         return [each for each in self._interrupts if each["id"] not in self._resume]
 
     async def look(self) -> None:
-        """Learn what was said, or follow the reply that comes."""
+        """Fetch the earlier messages, and the reply that is running, if there is one."""
         self._looked = await self._run([])
 
     async def follow(self) -> Reply | None:
@@ -248,7 +248,7 @@ class DialogueServed:
         return await self._run([], resume=resume)
 
     async def status(self, question_id: str) -> str:
-        return "open"  # whether it is, is known when it is answered
+        return "open"  # a server says only when it gets the answer whether the question is open
 
     def _up_to(self, message_id: str) -> list[Message]:
         ids = [each["id"] for each in self._messages]
@@ -260,9 +260,9 @@ class DialogueServed:
         earlier: Sequence[Message] | None = None,
         resume: Sequence[Mapping[str, Any]] = (),
     ) -> Reply:
-        """Begin a run with `new` messages. Raises what it was refused for.
+        """Begin a run with `new` messages. If the server refuses it, raises the error.
 
-        `earlier`: the conversation is forked after these messages. `resume` are answers to questions.
+        With `earlier`, the conversation is forked after these messages. `resume` are answers to questions.
         """
         body = {
             "threadId": self._thread,
@@ -281,9 +281,9 @@ class DialogueServed:
         return reply
 
     async def _reply(self, stream: AsyncGenerator[Mapping[str, Any]], messages: list[Message], answered: str) -> Reply:
-        """The events of goalport that the events of a run tell: first None, as soon as it is known to have begun.
+        """The events of an AG-UI run as events of goalport; the first one is None, once the run was not refused.
 
-        `messages` are those of the conversation then, and `answered` is the question that it has an answer to.
+        `messages` are the messages of the conversation then. `answered` is the id of the question that is answered.
         """
         texts, sent, steps, begun, failure = defaultdict[str, str](str), list[str](), 0, False, ""
         async with aclosing(stream):
@@ -313,16 +313,16 @@ class DialogueServed:
 
     @property
     def _conversation(self) -> Mapping[str, Any]:
-        """What the server has told of the conversation."""
+        """The part of the AG-UI state about the conversation."""
         return self._state.get("goalport", {}).get("conversation", {})
 
     def _learn(self, told: Mapping[str, Any]) -> None:
-        """Keep what an event of a run tells of the conversation."""
+        """Store what an event of a run says about the conversation."""
         match told["type"]:
             case "STATE_SNAPSHOT":
                 self._state = {**told["snapshot"]}
             case "STATE_DELTA":
-                for each in told["delta"]:  # goalport sets members of its own, and changes nothing else
+                for each in told["delta"]:  # goalport only sets members below "goalport"
                     *_, owner, name = each["path"].split("/")
                     if owner == "goalport":
                         self._state = {**self._state, owner: {**self._state.get(owner, {}), name: each["value"]}}
@@ -341,7 +341,7 @@ class DialogueServed:
 
 
 def _event_of(told: Mapping[str, Any]) -> Event | None:
-    """The event of goalport that an event of a run tells by itself."""
+    """The event of goalport for an event of an AG-UI run, if that one needs no other events."""
     value: Mapping[str, Any] = told.get("value") or {}
     match told["type"], told.get("name"):
         case "REASONING_MESSAGE_CONTENT", _:
@@ -360,7 +360,7 @@ def _event_of(told: Mapping[str, Any]) -> Event | None:
 
 
 def _refusal(error: Mapping[str, Any], answered: str) -> GoalportError:
-    """The error for a run that was refused; `answered` is the question that it had an answer to."""
+    """The error for a run that was refused; `answered` is the id of the question that it answers, or empty."""
     code, message = str(error.get("code", "")), str(error["message"])
     if answered and code in {"already-answered", "declined", "expired", "withdrawn"}:
         return AlreadyAnswered(answered, code.removeprefix("already-"))

@@ -1,7 +1,7 @@
 """`goalport connect`: connects a client to this server, by printing its configuration or by writing it.
 
-What differs between clients is in `clients.toml`. JSON and TOML are written after showing the difference and asking;
-what could lose something is printed instead.
+What differs between clients is in `clients.toml`. JSON and TOML files are written after showing the difference and
+asking. If a file cannot be changed without the risk of losing data, the entry is printed instead.
 """
 
 import copy
@@ -39,9 +39,9 @@ Transport = Literal["http", "stdio"]
 Scope = Literal["user", "project"]
 Entry = dict[str, Any]
 _REPLACED: Final = frozenset({"args", "cmd", "command", "httpUrl", "serverUrl", "transport", "type", "uri", "url"})
-"""The keys that say how to reach a server: those that the new entry lacks go."""
+"""The keys that say how to reach a server: if the new entry lacks one, it is removed from the old entry."""
 _SET: Final = _REPLACED | {"bearer_token_env_var", "env", "headers", "oauth"}
-"""The keys whose values are set, in mappings beside what is there. Other values of an entry stay as they are."""
+"""The keys whose values in an old entry are replaced; mappings are merged. Values of other keys are kept."""
 _NO_KEY_OVER_STDIO: Final = (
     "--key goes with --transport http. Over stdio the client starts the server itself, as the user of this machine;"
     " leave --key out."
@@ -61,7 +61,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class KeyWay:
-    """How a client is given a key; `clients.toml` says what the fields are."""
+    """How a client is configured with an API key; `clients.toml` explains the fields."""
 
     entry: Entry = field(default_factory=lambda: {"headers": {"Authorization": "Bearer {key}"}})
     reference: str = ""
@@ -72,7 +72,7 @@ class KeyWay:
 
 @dataclass(frozen=True)
 class Client:
-    """An MCP client, as far as its configuration is concerned; `clients.toml` says what the fields are."""
+    """How an MCP client is configured; `clients.toml` explains the fields."""
 
     name: str
     title: str
@@ -90,9 +90,9 @@ class Client:
     key: KeyWay = KeyWay()
 
     def file(self, scope: Scope, machine: Machine) -> Path:
-        """The file of a scope."""
+        """The client's configuration file for a scope."""
         home, environment = machine.home, machine.environment
-        # Where programs keep their configuration by Unix conventions, on macOS too.
+        # By Unix conventions, which some programs follow on macOS too.
         config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
         data = {
             "darwin": home / "Library" / "Application Support",
@@ -104,7 +104,7 @@ class Client:
 
 
 def _filled(template: Any, values: Mapping[str, object]) -> Any:
-    """A part of an entry with values for the names in braces; a list in a list is spliced into it."""
+    """A part of an entry, with names in braces replaced by their values; a list within a list is spliced into it."""
     match template:
         case str():
             for name, value in values.items():
@@ -150,7 +150,7 @@ class ConnectOptions:
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """A client's entry for this server, and where it goes."""
+    """A client's entry for this server, and the file for it."""
 
     client: Client
     name: str
@@ -158,22 +158,22 @@ class ClientConfig:
     path: Path | None
     """The file; None: the client is configured on its own pages and by an environment variable."""
     inputs: Sequence[Mapping[str, Any]] = ()
-    """What the client asks its user for, as its file declares it."""
+    """What the client asks its user for, in the form of its file."""
     key_then: str = ""
-    """What the user does with the key."""
+    """What the user has to do with the key."""
     has_key: bool = False
-    """Whether the entry has the key itself."""
+    """Whether the entry contains the key itself, and not only a reference to it."""
 
     @property
     def snippet(self) -> str:
-        """What is printed: the whole content of a file that has nothing else, or the variable."""
+        """The text to print: the content of a file with this entry alone, or the environment variable."""
         if self.path is None:
             return f"{self.client.variable}='{json.dumps([self.entry], ensure_ascii=False)}'"
         return self.added_to("").rstrip("\n")
 
     @property
     def then(self) -> str:
-        """What the user does after this."""
+        """What the user has to do next."""
         warning = ""
         # A file with the key in a repository could be published.
         if self.has_key and self.path and any((each / ".git").exists() for each in self.path.resolve().parents):
@@ -307,7 +307,7 @@ def _config(client: Client, options: ConnectOptions, machine: Machine, settings:
         return ClientConfig(client, name, _filled(client.stdio, values), path)
     parts = urlsplit(url)
     is_sse = parts.path.rstrip("/").endswith("/sse")
-    # Plain HTTP to another machine: bridges refuse that unless told that the network is trusted.
+    # Plain HTTP to another machine: bridges refuse that without the option `--allow-http`.
     is_exposed = parts.scheme == "http" and parts.hostname not in {"localhost", "127.0.0.1"}
     kind, allowed = "sse" if is_sse else client.streamable, ["--allow-http"] if is_exposed else list[str]()
     values = {"name": name, "url": url, "kind": kind, "allow_http": allowed}
@@ -353,7 +353,7 @@ def _url(options: ConnectOptions, settings: Settings) -> str:
 
 
 def _write(config: ClientConfig, *, asked: bool) -> int:
-    """Write the entry into its file, after a yes; the exit code. Raises `GoalportError` with the entry printed."""
+    """Write the entry into its file after a yes, and return the exit code; else print it and raise `GoalportError`."""
     path, client = config.path, config.client
     if path is None:
         print(config.snippet, flush=True)

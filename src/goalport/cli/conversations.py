@@ -1,4 +1,4 @@
-"""`goalport conversations`: those in the store of a workspace, of all callers, or in the memory of a shell."""
+"""`goalport conversations`: the conversations of all callers, in the store of a workspace or the memory of a shell."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,7 +20,7 @@ from goalport.store import ConversationRecord
 from goalport.workspace.settings import load_settings
 
 READER: Final = replace(OPERATOR, admin=True)
-"""Who looks at the conversations of all callers."""
+"""The caller as which commands read: an admin, who sees the conversations of all callers."""
 T = TypeVar("T")
 Chatbot = Annotated[str, Parameter(help="Only those with this chatbot.")]
 Limit = Annotated[int, Parameter(help="How many at most. Default: 50.")]
@@ -162,13 +162,13 @@ def _show_page(folder: Path, search: str, chatbot: str, limit: int, after: str, 
 
 
 def _of_stored(folder: Path, work: Callable[[Conversations], Awaitable[T]], *, ends_processes: bool = False) -> T:
-    """What some work gives on the conversations of a workspace: in its store, or in the memory of a shell.
+    """Run `work` with the conversations in the store of a workspace or the memory of a shell, and return its result.
 
-    `ends_processes`: the work ends what runs behind conversations, which takes a platform.
+    With `ends_processes`, the work also ends the processes of conversations, for which a platform is opened.
     """
 
     async def keep_process(process_id: str, reason: str) -> None:
-        """Conversations are deleted where there is a platform, which ends their processes."""
+        """Never called: conversations are deleted only with a platform, which ends their processes."""
 
     async def worked() -> T:
         if (kept := kept_in_memory(folder)) is not None:
@@ -196,7 +196,7 @@ def conversation_line(record: ConversationRecord) -> Record:
 
 
 def transcript(exported: Mapping[str, Any], *, as_json: bool = False) -> str:
-    """An export as JSON with all branches, or as Markdown: what was said in the branch that is shown."""
+    """An export as JSON with all branches, or as Markdown with the current branch only."""
     if as_json:
         return f"{json.dumps(exported, indent=1, ensure_ascii=False)}\n"
     by_id = {each["id"]: each for each in exported["messages"]}
@@ -212,7 +212,7 @@ def transcript(exported: Mapping[str, Any], *, as_json: bool = False) -> str:
         attached = [f"*An image ({image['media_type']})*" for image in each.get("images", ())]
         for asset in each["assets"]:
             attached += [f"[{asset['name']}]({asset['uri']})" if asset["uri"] else f"*{asset['name']}*"]
-        # Nobody said a summary, or what a tool gave.
+        # Summaries and results of tools are no part of what was said.
         if each["role"] not in {"summary", "tool"} and (each["content"] or attached):
             parts += [f"**{each['name'] or roles.get(each['role'], each['role'])}**, {each['at']}:"]
             parts += filter(None, [each["content"], *attached])

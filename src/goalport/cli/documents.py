@@ -1,6 +1,6 @@
-"""`goalport ingest` and `goalport rag`: documents are taken in, searched, listed and removed; and `goalport skills`.
+"""`goalport ingest` and `goalport rag` take in, search, list and remove documents; `goalport skills` is here too.
 
-Documents are kept where the settings of the workspace say, unless `--index` names a file or a PostgreSQL database.
+Documents are stored where the settings of the workspace say, unless `--index` names a file or a PostgreSQL database.
 """
 
 import time
@@ -42,9 +42,9 @@ from goalport.tools import calling_from
 from goalport.workspace.settings import load_settings
 
 _PAUSE: Final = 1.0
-"""Seconds after which files are looked at again."""
+"""Seconds between two checks of the files with `--watch`."""
 _SHOWN: Final = 400
-"""Characters of a result."""
+"""The most characters of a result that are shown."""
 T = TypeVar("T")
 By = Literal["words", "meaning", "both", "pattern"]
 """How documents are searched."""
@@ -118,7 +118,7 @@ def ingest(
 
 
 class ShownDocuments:
-    """Shows what became of each document; when it is looked at again and nothing happened, nothing."""
+    """Shows the outcome for each document; when a document is checked again, only if something has changed."""
 
     def __init__(self, *, structured: bool) -> None:
         self.documents: list[IngestedDocument] = []
@@ -146,7 +146,7 @@ class ShownDocuments:
 
     @contextmanager
     def summary(self) -> Generator[None]:
-        """Say at the end what became of all, also of what was done before something stopped it."""
+        """Print a summary at the end of the block, also if an error or Ctrl-C ends it early."""
         began, whole = time.monotonic(), False
         with spending_outside() as spent:
             try:
@@ -162,7 +162,7 @@ class ShownDocuments:
 
 
 def _cost(spent: Sequence[Spending]) -> str:
-    """What embeddings cost, as a sentence that follows another one; empty where that is not known."""
+    """The cost of the embeddings, as a sentence that follows another one; empty if it is unknown."""
     usage = sum((each.usage for each in spent), start=TokenUsage())
     dollars = f", {in_dollars(usage.cost)}" if usage.cost else ""
     return f" Embeddings: {usage.tokens:,} tokens{dollars}." if usage.tokens or usage.cost else ""
@@ -288,7 +288,7 @@ def reembed(*, index: Index = None, workspace: WorkspaceFolder = Path()) -> None
 def _with_store(
     loaded: LoadedWorkspace, index: str | None, work: Callable[[DocumentIndex], Awaitable[T]], *, reads: bool = False
 ) -> T:
-    """What some work with the index of documents gives: the one of the settings, or the one that `--index` names."""
+    """The result of `work` with the index of the settings or of `--index`. With `reads`, the index has to exist."""
     settings, file = loaded.settings, None
     if index is not None and "://" not in index:
         file = Path(index)

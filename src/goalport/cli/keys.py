@@ -1,6 +1,6 @@
-"""`goalport keys`: API keys are made, listed, replaced and revoked. A key is shown when it is made, and never again.
+"""`goalport keys`: makes, lists, replaces and revokes API keys. A key is shown when it is made, and never again.
 
-A running server follows. It works on the key file of the workspace and loads no agents.
+The commands change the key file of the workspace, which a running server reads again. They load no agents.
 """
 
 import json
@@ -153,7 +153,7 @@ def _made(name: str, scopes: Sequence[str], lasts: timedelta | None) -> NewKey:
 
 
 def _note(settings: Settings, deed: str, *entries: KeyEntry) -> None:
-    """Write into the audit log what whoever is logged in here did with keys."""
+    """Write into the audit log what this machine's user did with these keys; `deed` is such as `key_revoked`."""
     audit = audit_of(settings)
     if audit is None:
         return
@@ -164,7 +164,7 @@ def _note(settings: Settings, deed: str, *entries: KeyEntry) -> None:
 
 
 def _announce(made: NewKey, settings: Settings, *, is_first: bool = False) -> None:
-    """Note a new key in the audit log, and show it."""
+    """Write a new key's entry into the audit log, and show the key."""
     key, entry = made.key.get_secret_value(), made.entry
     _note(settings, "key_created", entry)
     print(key, flush=True)
@@ -191,7 +191,7 @@ def _changing(settings: Settings) -> Generator[list[KeyEntry]]:
 
 
 def _chosen(which: str, entries: Sequence[KeyEntry], settings: Settings) -> Sequence[KeyEntry]:
-    """The keys of the file with this id or name. Raises `UnknownName`, and `BadInput` for one of the settings."""
+    """The keys in the file with this id or name. Raises `UnknownName`, and `BadInput` if the key is in the settings."""
     if found := [each for each in entries if which in {each.id, each.name}]:
         return found
     if any(which in {each.id, each.name} for each in settings.auth.key_entries):

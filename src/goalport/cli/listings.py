@@ -1,4 +1,4 @@
-"""`goalport check`, `agents`, `goals`, `actions`, `models`, …: what is in a workspace and wrong with it.
+"""`goalport check`, `agents`, `goals`, `actions`, `models`, …: what is in a workspace, and what is wrong with it.
 
 Nothing runs, no model is asked, and no provider's library is loaded.
 """
@@ -49,7 +49,7 @@ def check(*, format: Format = "text", allow_warnings: bool = False, workspace: W
     platform, agents, expected = loaded.platform, loaded.platform.agents, loaded.platform.expected_groups
     published = publish(platform, loaded.workspace, loaded.settings)
     prompts = [each.tool for each in published.tools.values() if isinstance(each, GoalTool) and not each.is_tool]
-    # Problems prevent something from being served; warnings are of what is served but some clients cannot use.
+    # Problems prevent something from being served; warnings are about what is served but some clients cannot use.
     problems = [
         *published.problems,
         *map(str, mistakes_in(agents, expected)),
@@ -58,7 +58,7 @@ def check(*, format: Format = "text", allow_warnings: bool = False, workspace: W
     ]
     warnings = [loaded.no_agents_message] if loaded.lacks_agents else []
     warnings += [*published.warnings, *warnings_on_arguments(published)]
-    # What is no error, but perhaps not intended: methods that seem to lack a mark or a trigger, goals that are not
+    # Hints are about what is perhaps not intended: methods that seem to lack a mark or a trigger, goals that are not
     # published, types that no store could write.
     hints = [
         *(() if platform.store.durable else platform.unstorable),

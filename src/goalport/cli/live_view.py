@@ -1,4 +1,4 @@
-"""A run that is drawn in place on a terminal while it goes on: its steps, what it does now, and what it has used."""
+"""Draws a run in place on a terminal: its finished and planned steps, what it does now, and its time and tokens."""
 
 import sys
 import time
@@ -29,7 +29,7 @@ from goalport.base.words import one_line, visible
 from goalport.cli.views import View, step_line
 
 _EARLIER = 12
-"""How many steps that have ended are drawn; earlier ones are counted."""
+"""The most finished steps that are drawn; of earlier ones only the number is shown."""
 _SIGNS = {"succeeded": ("✓", "green"), "declined": ("∅", "yellow"), "replanned": ("↻", "yellow")}
 
 
@@ -41,7 +41,7 @@ class _Step:
     doing: str = ""
     """What it does now."""
     ended: str = ""
-    """How it ended, and after which time."""
+    """Its seconds and, if it failed, the error; empty while it runs."""
     status: str = ""
 
 
@@ -72,7 +72,7 @@ class LiveView(View):
         with self._live:
             try:
                 yield
-            finally:  # also of a run that was stopped
+            finally:  # also if the run was stopped
                 self._title, self._planned = "", []
                 for each in self._actions:
                     each.status = each.status or "stopped"
@@ -80,7 +80,7 @@ class LiveView(View):
 
     @contextmanager
     def aside(self) -> Generator[None]:
-        """Leave the terminal to a question until the block ends."""
+        """Stop drawing until the block ends, so that a question can use the terminal."""
         assert self._live is not None
         self._live.transient = True
         self._live.stop()
@@ -129,7 +129,7 @@ class LiveView(View):
         self._console.print(Panel(Text(visible(text).strip()), title=Text(one_line(title)), title_align="left"))
 
     def _note(self, action: str, doing: str) -> None:
-        """Say what a running action does; without its name, the one that began last."""
+        """Set what a running action does now; without a name, it is the action that started last."""
         running = (each for each in reversed(self._actions) if not each.status and action in {"", each.name})
         if (step := next(running, None)) is not None:
             step.doing = doing

@@ -47,7 +47,7 @@ def new(folder: Path, /) -> None:
         shown = ", ".join([*occupants[:_SHOWN], *(["…"] if occupants[_SHOWN:] else [])])
         raise WorkspaceError(f"{root} is not empty (it holds {shown}); {_FIX}: goalport new {folder / 'agents'}")
     name = re.sub(r"[^a-z0-9]+", "-", root.name.lower()).strip("-") or "my-agents"
-    # With this requirement pip installs this goalport elsewhere: its version, or the path of its source.
+    # The requirement with which pip installs this goalport elsewhere: its version, or where its source is.
     match json.loads(distribution("goalport").read_text("direct_url.json") or "{}"):
         case {"url": str(url), "vcs_info": {"vcs": str(vcs), "commit_id": str(commit)}}:
             requirement = f"goalport @ {vcs}+{url}@{commit}"
@@ -64,7 +64,7 @@ def new(folder: Path, /) -> None:
     del schema["properties"]["workspace"]  # settings.toml is in the workspace itself
     schema["additionalProperties"] = {"type": "object"}  # the tables that modules declare
     _write(root / "schemas" / "settings.json", json.dumps(schema, indent=2) + "\n")
-    typings = root / "typings" / PACKAGE  # type checkers find there the package by which the workspace is imported
+    typings = root / "typings" / PACKAGE  # where type checkers find the package that the workspace is imported as
     typings.mkdir(parents=True, exist_ok=True)
     for each in FOLDERS:
         try:

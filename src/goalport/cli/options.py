@@ -18,7 +18,7 @@ from goalport.base.errors import BadInput, WorkspaceError
 from goalport.base.words import one_line
 
 DONE, FAILED, MISUSED, UNFIT, INTERRUPTED = 0, 1, 2, 3, 130
-"""The exit codes: success, a failure, wrong usage, nothing that fits a sentence, stopped with Ctrl-C."""
+"""The exit codes: success, failure, wrong usage, no agent or goal for a sentence, stopped with Ctrl-C."""
 DEBUG: ContextVar[bool] = ContextVar("debug", default=False)
 """Whether `--debug` was given: errors are printed with their traceback."""
 _LONGEST: Final = 60

@@ -1,4 +1,4 @@
-"""`goalport plan`: which actions reach a goal, why each is needed, alternatives and their costs, or what is missing.
+"""`goalport plan`: shows which actions reach a goal, why each is needed, alternatives and costs, or what is missing.
 
 Nothing runs: conditions count as unknown.
 """
@@ -26,9 +26,9 @@ class ExplainedGoal(NamedTuple):
     """The names of the start types."""
     explanation: Explanation
     access: Mapping[str, Sequence[str]]
-    """The rules about who may run an action, by the names of the actions that have some."""
+    """By the name of an action: the rules about who may run it. Actions without rules are not in it."""
     asked: Mapping[str, Sequence[str]]
-    """Who is asked by an action, by the names of the actions that ask somebody: a person, a model, a server."""
+    """By the name of an action: whom it asks, which may be a person, a model or servers."""
 
     @property
     def start(self) -> str:
@@ -83,7 +83,7 @@ def plan(
 
 
 def _asked_by(action: Action, servers: Container[str]) -> Iterator[str]:
-    """Who is asked by an action, as far as its declaration says it; `servers` are the roles that servers play."""
+    """Whom an action asks according to its declaration; `servers` are the tool groups that upstream servers provide."""
     if action.outputs.may_wait:
         yield "a person"
     if asks_a_model(action):
@@ -170,13 +170,13 @@ def _lines(explained: ExplainedGoal) -> Iterator[str]:
         yield f"  {number}. {name:<{names}}  {needed:>{inputs}} → {made}{asks}"
         if access := explained.access.get(action):
             yield f"     runs only for callers with {' and '.join(access)}"
-        if explained.agent.opaque:  # nobody can look into its steps
+        if explained.agent.opaque:  # its steps are hidden, so its description is shown
             yield f"     {explained.agent.action(action).description}"
     yield from [*text[1 + len(rows) :], *remarks]
 
 
 def _inputs_outputs(step: StepReason) -> tuple[str, str]:
-    """The objects that a step needs, and those that it makes for others, with what else it serves."""
+    """The objects that a step needs, and what it supplies to other steps and to the goal, both in words."""
     required = [fact for fact, value in step.operator.requires.items() if value]
     supplied = [each.fact for each in step.supplies if each.value]
     # A fact is named without its article.
@@ -211,7 +211,7 @@ def _steps(prefix: str, explanation: Explanation) -> Iterator[str]:
         if number not in fed:
             yield f"{prefix}start --> {prefix}s{number}"
         outputs: dict[int | None, list[str]] = {}
-        # That the step has run counts only for a step that uses nothing else of it.
+        # `HasRun` is drawn only to a step that uses no other output of this one.
         for supply in sorted(step.supplies, key=lambda supply: isinstance(supply.fact, HasRun)):
             if not isinstance(supply.fact, HasRun) or supply.step not in outputs:
                 outputs.setdefault(supply.step, []).append(supply.what)

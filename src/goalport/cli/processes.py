@@ -1,7 +1,7 @@
 """`goalport ps`, `show`, `answer`, `resume`, `kill`, …: the processes in a store, or at a running server.
 
-What a server runs is changed by that server, which is asked through the store or over REST. A process that can go on
-after that is left to a server, or with `--wait` to the end of the command.
+A process that a server runs is changed by that server, on a request through the store or over REST. If a process can go
+on after that, a server goes on with it or, with `--wait`, the command itself.
 """
 
 import json
@@ -169,7 +169,7 @@ def answer(
 
 
 def read_answer(given: str) -> object:
-    """An answer that was given as an argument: JSON, a text, or after `@` a file with either."""
+    """The answer in an argument: JSON or a text, or `@` and the path of a file with either."""
     text = given_text(given)
     try:
         return json.loads(text)
@@ -185,7 +185,7 @@ async def _asked_here(asked: Asked, source: Source, process_id: str) -> str:
         raise BadInput(
             f"The question is: {question['message']}\nGive the answer after the id, as JSON of this schema: {schema}"
         )
-    # Imported here, because it loads pydantic, and a command that only kills needs none of it.
+    # Imported here, because it loads pydantic, which commands such as `kill` do not need.
     from goalport.cli.questions import answer_of
 
     try:
@@ -259,7 +259,7 @@ def kill(
 
 
 def page_of(view: View, options: str) -> Iterator[str]:
-    """The lines of the page; `options` name the place of the process in other commands."""
+    """The lines that show a process; `options` are the command-line options that name its source."""
     yield f"{view['id']}: {view['agent']}, {view['status']}"
     ended, cost, spent = "ended" if view["final"] else "rests since", view["cost"], ""
     if cost["modelCalls"]:

@@ -31,9 +31,9 @@ from goalport.base.words import did_you_mean, nearest, visible
 from goalport.cli.options import DEBUG, DONE, FAILED, INTERRUPTED, MISUSED
 
 _THREAD_SECONDS = 0.5
-"""How long a thread is given to end by itself."""
+"""Seconds in which a thread may end by itself when the program exits."""
 _NEW_OBJECTS = 300_000
-"""How many objects are made before garbage is looked for: importing libraries makes many, and leaves little garbage."""
+"""New objects before the garbage collector runs: importing libraries creates many objects and little garbage."""
 
 _EPILOGUE = """\
 Examples:
@@ -113,13 +113,13 @@ _COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "skills trust": ("documents:trust_skills", "Trust skills that a project brings, as they are now."),
     },
 }
-"""Each command by its group: the module and function of this wing, and the line that lists it.
+"""The commands by group, each with its module and function in this wing, and its line in the list of commands.
 
-A command without a function only has others below it. The docstring of a function is its `--help`.
+A command without a function only has subcommands. The docstring of a function is its `--help`.
 """
 GROUPS: Final = {name: Group(name, sort_key=number) for number, name in enumerate([*_COMMANDS, "Options"], start=1)}
 OPTIONS: Final = Parameter(negative="", show_default=False)
-"""What all options of the program have in common: a flag has no opposite, and its help says its default."""
+"""The settings of all options: flags have no opposite (`--no-…`), and the text of the help itself says the default."""
 
 
 def _program() -> App:
@@ -167,7 +167,7 @@ def main() -> None:
 
 
 def execute(words: Sequence[str], commands: App = app) -> int:
-    """Run one command, print errors, and return the exit code; `commands` are those of the program, or of a shell."""
+    """Run one command, print its error, and return the exit code; `commands` are those of the program or of a shell."""
     debug = "--debug" in words
     DEBUG.set(debug)
     try:
@@ -199,7 +199,7 @@ def execute(words: Sequence[str], commands: App = app) -> int:
 
 
 def use_docstring(words: Sequence[str], commands: App) -> None:
-    """Give the command in these words the help of its function's docstring, with the examples below the options."""
+    """Set the help of the command in `words` to its function's docstring, with the examples below the options."""
     chain, apps, _ = commands.parse_commands(words)
     command = apps[-1]
     if not chain or command.default_command is None:
@@ -216,7 +216,7 @@ def use_docstring(words: Sequence[str], commands: App) -> None:
 
 
 def _without_profile(words: Sequence[str]) -> list[str]:
-    """The words without `--profile NAME`, whose name is put into the environment: workers are to have it too."""
+    """The words without `--profile NAME`; the name is put into the environment, from which workers inherit it."""
     found = [each for each, word in enumerate(words) if word == "--profile" or word.startswith("--profile=")]
     if not found or "--" in words[: found[0]]:
         return list(words)
@@ -246,7 +246,7 @@ def _usage_mistake(mistake: CycloptsError, commands: App) -> str:
 
 
 def unknown_command(name: str, commands: App) -> str:
-    """What is said of a command that is not there: the nearest, or all of them by their groups."""
+    """The text for an unknown command: it names the nearest command, or all of them by their groups."""
     names = [each for each in commands if not each.startswith("-")]
     told = f"There is no command {name!r}."
     if near := nearest(name, names):

@@ -1,4 +1,4 @@
-"""How one field is asked for on the terminal: here line by line, in `typed_lines` with lists and editable lines.
+"""Prompts for one field on the terminal: here line by line, in `typed_lines` with lists and editable lines.
 
 Prompts go to standard error, so that standard output contains only results. A prompt knows no form and no process.
 """
@@ -16,14 +16,14 @@ from goalport.base.words import one_line
 from goalport.cli.terminal import say
 
 Check = Callable[[str], str]
-"""Says what is wrong with a typed text; empty: nothing."""
+"""Returns what is wrong with a typed text; empty: nothing."""
 ListCheck = Callable[[Sequence[str]], str]
-"""Says what is wrong with a choice of several options."""
+"""Returns what is wrong with a choice of several options; empty: nothing."""
 _LONGEST_LABEL = 200
 
 
 class Option(NamedTuple):
-    """What can be chosen: the value that stands in the answer, and the text that the person reads."""
+    """An option to choose: `text` is its value in the answer, `title` is what the person reads."""
 
     text: str
     title: str
@@ -53,33 +53,33 @@ def prompts_here() -> "Prompts":
 
 
 class Prompts:
-    """Numbered options and lines, for terminals that can do no more, and for input that is no terminal.
+    """Numbered options and plain lines, for simple terminals and for input that is no terminal.
 
-    Each method raises `Unanswered`. The event loop stands still while a person types. What they typed is checked when
-    the form is complete.
+    Each method raises `Unanswered`. The event loop is blocked while a person types. What they typed is checked when the
+    form is complete.
     """
 
     edits = False
-    """Whether a person can edit what stands in a field, and not only take it or type anew."""
+    """Whether a person can edit the default of a field; otherwise they accept it or type a new value."""
 
     def session(self) -> AbstractContextManager[object]:
         """The context in which fields are asked for."""
         return nullcontext()
 
     async def line(self, label: str, default: str, check: Check, *, secret: bool = False) -> str:
-        """A line of text, which begins as `default`."""
+        """Ask for a line of text, with a default."""
         shown = f" [{one_line(default, _LONGEST_LABEL)}]" if default else ""
         return _typed(f"{label}{shown}: ", secret=secret) or default
 
     async def one(self, label: str, options: Sequence[Option], default: str) -> str:
-        """The text of one option; what was typed, if it is none of them."""
+        """Ask for one option, and return its text; what was typed, if it is no option."""
         options = [each for each in options if each.text]  # an empty line leaves it empty
         return _chosen(await self._listed(label, options, [default]), options)
 
     async def several(
         self, label: str, options: Sequence[Option], default: Sequence[str], check: ListCheck
     ) -> list[str]:
-        """The texts of any number of options."""
+        """Ask for any number of options, and return their texts."""
         typed = await self._listed(f"{label} (several, with commas between them)", options, default)
         parts = [each.strip(' []"') for each in typed.split(",")]
         return [_chosen(each, options) for each in parts if each]
@@ -102,7 +102,7 @@ def _chosen(typed: str, options: Sequence[Option]) -> str:
 
 def _typed(prompt: str, *, secret: bool) -> str:
     """Read one line."""
-    # Asyncio's handler of Ctrl-C only cancels a task, which a blocked loop cannot see.
+    # On Ctrl-C, asyncio's handler only cancels a task, which has no effect while the event loop is blocked.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         if secret and sys.stdin.isatty():
@@ -122,9 +122,9 @@ def _typed(prompt: str, *, secret: bool) -> str:
 
 
 def _await_input() -> None:
-    """Wait at a terminal until something is typed. Ctrl-C ends this at any moment.
+    """Wait at a terminal until something is typed. Ctrl-C ends the wait at any moment.
 
-    A blocking read that begins just after a signal has come is not ended by it.
+    A blocking read alone would miss a signal that arrives just before it.
     """
     if sys.platform == "win32" or not sys.stdin.isatty():
         return

@@ -1,7 +1,7 @@
-"""A question as the terminal asks it: a prompt for each field of the answer, until the answer is taken.
+"""Asks a question on the terminal: a prompt for each field of the answer, until the answer is accepted.
 
-A question is JSON data with `message`, `schema` and perhaps `url`, wherever it comes from. A mistake is shown at its
-field, and only that field is asked for again.
+A question is JSON data with `message`, `schema` and perhaps `url`, from the store or a server. A mistake is shown at
+its field, and only that field is asked for again.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from goalport.tools import schema_problems
 T = TypeVar("T")
 Question = Mapping[str, Any]
 Status = Callable[[], Awaitable[str]]
-"""Says what has become of a question: open, answered, declined, expired or withdrawn."""
+"""Returns the status of a question: open, answered, declined, expired or withdrawn."""
 _LOOK_SECONDS: Final = 1.0
-"""How often it is looked whether somebody else has answered meanwhile."""
+"""Seconds between two checks whether somebody else has answered meanwhile."""
 _ANSWER: Final = "answer"
 _KINDS: Final = {"integer": (int, "a whole number"), "number": (int | float, "a number"), "boolean": (bool, "y or n")}
 _YES_OR_NO: Final = {"y": True, "yes": True, "n": False, "no": False}
@@ -39,7 +39,7 @@ _FORMATS: Final[Mapping[str, Callable[[str], object]]] = {
 
 
 async def answer_of(question: Question, send: Callable[[object], Awaitable[T]], status: Status) -> T:
-    """Ask a question until `send` takes the answer; what it returned.
+    """Ask a question until `send` accepts the answer, and return what `send` returned.
 
     `send` raises `BadInput` for an answer that does not fit. Raises `Unanswered`, and `AlreadyAnswered` as soon as the
     question is not open any more.
@@ -50,7 +50,7 @@ async def answer_of(question: Question, send: Callable[[object], Awaitable[T]], 
         say(f"Do it at {one_line(url, len(url))} and come back.")
 
     async def settled() -> str:
-        """What has become of it, once it is not open any more."""
+        """The status of the question, once it is not open any more."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             with suppress(GoalportError):  # the answer itself tells what is wrong
@@ -82,11 +82,11 @@ class _TerminalForm:
         self._content: dict[str, Any] = {}
 
     async def taken(self, send: Callable[[object], Awaitable[T]]) -> T:
-        """Ask until `send` takes the answer: after a `BadInput`, for the fields that its problems are about."""
+        """Ask until `send` accepts the answer; after a `BadInput`, only for the fields that its problems name."""
         problems: Sequence[str] = ()
         with self._prompts.session():
             while True:
-                # A problem, such as `stops[1].nights: required, but missing`, is one of a field or of a part of it.
+                # A problem begins with its field, or a part of one, as in `stops[1].nights: required, but missing`.
                 places = {each.name: (f"{each.name}: ", f"{each.name}.", f"{each.name}[") for each in self._fields}
                 wrong = {name: [each for each in problems if each.startswith(of)] for name, of in places.items()}
                 if problems:
@@ -112,7 +112,7 @@ class _TerminalForm:
         return line
 
     async def _ask(self, field: FormField) -> None:
-        """Let a person give a field a value."""
+        """Ask for the value of a field, and store it in `_content`."""
         prompts, schema, kind = self._prompts, field.schema, field.schema.get("type")
         typed = self._content.pop(field.name, None)
         before = typed if prompts.edits and typed is not None else field.default
@@ -172,7 +172,7 @@ def _is_texts(schema: Schema) -> bool:
 
 
 def _shown(value: object, schema: Schema) -> str:
-    """A value as it stands in its line."""
+    """A value as the text with which its line begins."""
     if value is None or value == []:
         return ""
     if isinstance(value, bool):
@@ -183,7 +183,7 @@ def _shown(value: object, schema: Schema) -> str:
 
 
 def _value(typed: str, schema: Schema) -> object:
-    """The typed text as JSON, if the field takes no text; what cannot be read stays as it is, to be refused later."""
+    """The typed text, parsed as JSON unless the field is a text; invalid JSON stays as it is, and is refused later."""
     if not typed or schema.get("type") == "string":
         return typed
     if schema.get("type") == "boolean" and typed.lower() in _YES_OR_NO:

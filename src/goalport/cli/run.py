@@ -1,4 +1,4 @@
-"""`goalport run`: runs here what a sentence asks for, or a goal. Steps go to standard error, the result to output."""
+"""`goalport run`: runs what a sentence asks for, or a goal. Steps go to stderr, the result goes to stdout."""
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -109,7 +109,7 @@ def run(
 
 
 def _finished(loaded: LoadedWorkspace, running: "GoalRun", planner: PlannerType | None) -> Outcome:
-    """Run to the end; what still runs then is ended, but in a shell a process that waits stays."""
+    """Run a process to its end. If it still runs when this is left, it is killed; in a shell, a waiting one stays."""
     kept, stays = KEPT.get(), True
     with loop_of(loaded) as runner:
         try:
@@ -132,7 +132,7 @@ def _finished(loaded: LoadedWorkspace, running: "GoalRun", planner: PlannerType 
 def _wanted(
     platform: AgentPlatform, view: View, text: str | None, goal: str | None, given: str | None, *, open_mode: bool
 ) -> "GoalRun":
-    """A run of what the arguments say. Raises `BadInput` if they say nothing, or two things."""
+    """The run that the arguments of the command ask for. Raises `BadInput` if they are missing or contradict."""
     if goal is None and text is not None and not open_mode:
         with suppress(UnknownName):
             goal_named(platform, text)
@@ -160,23 +160,23 @@ class Start(NamedTuple):
     goals: Sequence[str]
     inputs: Sequence[object]
     spent: Sequence[Spending] = ()
-    """What it has cost to find this out."""
+    """What was spent on models to choose the agent and to make the inputs."""
 
 
 class GoalRun:
-    """A run of a goal by its name, with the JSON of its MCP tool."""
+    """A run of a named goal, with the JSON arguments of its MCP tool."""
 
     def __init__(self, platform: AgentPlatform, view: View, name: str, given: Mapping[str, Any]) -> None:
         self.platform, self.view, self.name = platform, view, name
         self.process: AgentProcess | None = None
-        """What runs, once it has begun."""
+        """The process, once it has been started."""
         self._given = given
         self._output: object = None
 
     async def start(self) -> Start:
-        """Find the goal, and read its start objects by the first alternative that the JSON fits.
+        """Find the goal, and read its start objects from the JSON, by the first set of start types that it fits.
 
-        Raises `UnknownName`, and `BadInput` for JSON that does not fit.
+        Raises `UnknownName`, and `BadInput` for JSON that fits none.
         """
         found = goal_named(self.platform, self.name)
         self._output = found.goals[0].output
@@ -197,14 +197,14 @@ class GoalRun:
         return OutputFormat.of(self._output).written(value).wire
 
     async def finish(self, planner: PlannerType | None) -> Outcome:
-        """Run to the end, with questions answered at the terminal; without one, the questions are printed."""
+        """Run to the end, and ask questions on the terminal; without a terminal, print them and return `Waiting`."""
         platform = self.platform
         agent, goals, inputs, spent = await self.start()
         scope = platform.agents.scope(agent)
         steps = (*scope.actions.values(), *scope.conditions.values())
         services = any(not isinstance(parameter, Input) for each in steps for parameter in each.parameters)
         if services or any(each.roles or asks_a_model(each) for each in scope.actions.values()):
-            await platform.upstream.open()  # tool groups are in reach
+            await platform.upstream.open()  # steps may use tool groups
         options = platform.options.with_(planner=planner, keep_events=KEPT.get() is not None)
         process = platform.start(agent, *inputs, goals=goals, options=options, caller=OPERATOR, spent=spent)
         self.process = process
@@ -230,7 +230,7 @@ class GoalRun:
                 say(str(error))
 
     async def ask(self, question: Question, send: Callable[[object], Awaitable[T]]) -> T:
-        """Ask a question here until `send` takes its answer. Raises `AlreadyAnswered`, and `Unanswered`."""
+        """Ask a question on the terminal until `send` accepts the answer. Raises `AlreadyAnswered` and `Unanswered`."""
         form = form_of(question)
 
         async def status() -> str:
@@ -249,7 +249,7 @@ class GoalRun:
 
 
 class SentenceRun(GoalRun):
-    """A run of what somebody says: a model chooses the agent, or in open mode the goal. The result says why."""
+    """A run of a sentence: a model chooses the agent, or in open mode the goal. The result says why."""
 
     def __init__(self, platform: AgentPlatform, view: View, said: UserInput, *, open_mode: bool) -> None:
         super().__init__(platform, view, "The request", {})
@@ -284,7 +284,7 @@ class SentenceRun(GoalRun):
         return await self.ask(question, checked)
 
     def on_event(self, event: Event, /) -> None:
-        """Show what models do that no process asks, while it is found out what to start."""
+        """Show model requests outside of processes, which choose what to start."""
         if not event.process_id:
             self.view.on_event(event)
 

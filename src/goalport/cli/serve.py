@@ -117,7 +117,7 @@ def _serve_stdio(root: Path, options: Mapping[str, object], *, reload: bool) -> 
 
 
 def _serve_http(root: Path, options: Mapping[str, object], *, reload: bool, insecure: bool) -> int | None:
-    """Serve with this process, as a worker if a supervisor started it, or supervise workers; the exit code."""
+    """Serve in this process, also as a worker of a supervisor, or supervise workers; returns the exit code, if any."""
     from goalport.server.workers import WorkerChannel, check_workers, supervise
     from goalport.workspace.settings import load_settings
 
@@ -150,7 +150,7 @@ def _run(server: Callable[[], Awaitable[None]]) -> None:
 
 @contextmanager
 def _warnings(*, shown: bool) -> Generator[None]:
-    """Log warnings only if they are to be shown: another process of this server may log the same."""
+    """Log warnings in this block only if `shown`: another process of this server may log the same ones."""
     before = logging.root.manager.disable
     if not shown:
         logging.disable(logging.WARNING)

@@ -1,6 +1,6 @@
-"""A running server: requests to it, what can be wrong with one in a sentence each, and the processes of the caller.
+"""A client of a running server, with a sentence for each kind of failed request, and the caller's processes there.
 
-The key is sent and never printed. Processes are shown as the same data in which the store gives them.
+The key is sent and never printed. Processes are JSON data of the same form as those of the store.
 """
 
 import json
@@ -28,17 +28,17 @@ from goalport.cli.terminal import Record, local_time, say, show_result
 from goalport.server.auth.keys import KEY_VARIABLE
 
 _VARIABLES: Final = (KEY_VARIABLE, "GOALPORT_TOKEN")
-"""The variables with a key or token for the server; the first that is set counts."""
+"""The environment variables with a key or token for the server; the first one that is set is sent."""
 _PROBLEM: Final = "urn:goalport:problem:"
 _NO_RESULT: Final = f"{_PROBLEM}no-result"
-"""A process that ended without a result, which is what was asked for."""
+"""The problem type of a process that ended without a result; its body is still the one that was requested."""
 _TIMEOUT: Final = httpx2.Timeout(10, read=90)
 _FIRST_DELAY, _LONGEST_DELAY, _TRIES = 0.25, 5.0, 20
 _NO_REST: Final = (
     "Its REST door is closed. Open it with the setting rest = true there; what reads the store needs no door."
 )
 _ENDPOINTS: Final = ("/mcp", "/sse", "/api/v1/process", "/health")
-"""What the server prints or others paste behind its address."""
+"""Paths that a pasted address of the server may end with; they are removed."""
 _REASONS: Final[Mapping[type, str]] = {
     httpx2.ConnectError: "No server answers there. Start one with `goalport serve`, or name another with --server.",
     httpx2.ConnectTimeout: f"It did not accept a connection within {_TIMEOUT.connect:g} s.",
@@ -51,23 +51,23 @@ _WAIT_SECONDS: Final = 60
 _ENDED: Final = frozenset({"completed", "failed", "terminated", "killed"})
 _GOES_ON: Final = frozenset({"not_started", "running", "paused"})
 _LEFT_OUT: Final = {"prompt": "", "reply": "", "arguments": "", "result": ""}
-"""The fields of events that REST leaves out, as the store has them."""
+"""The fields of stored events that REST leaves out, with empty values."""
 
 
 class ServerRefusal(GoalportError):
-    """A server that answered, and refused."""
+    """A server has answered and refused the request."""
 
 
 class ServerUnavailable(GoalportError):
-    """A server that cannot be reached, or not now."""
+    """A server cannot be reached, or cannot answer now."""
 
 
 _PROBLEMS: Final[Mapping[int, type[GoalportError]]] = {404: BadInput, 503: ServerUnavailable}
-"""What is raised for a problem that the server words; for others `ServerRefusal`."""
+"""The errors for problem details of the server, by status; for other statuses it is `ServerRefusal`."""
 
 
 def address_in(host: str, port: int) -> str:
-    """The address of a server with these settings. Raises `BadInput` if they do not tell it."""
+    """The URL of a server with these settings. Raises `BadInput` if the port is 0, so that the URL is unknown."""
     if port == 0:
         raise BadInput(
             "The setting port is 0, so the server took any free port. Give --server the address that it printed."
@@ -117,10 +117,10 @@ class ServerClient:
         await self._http.aclose()
 
     async def send(self, method: str, path: str, member: str, **options: Any) -> Mapping[str, Any]:
-        """Send a request; the JSON object of the answer, which has that member.
+        """Send a request, and return the JSON object of the response; it must have the member `member`.
 
-        Raises `ServerUnavailable`; `BadInput` for values that the server refuses, and for what it does not know;
-        `ServerRefusal` for all else.
+        Raises `ServerUnavailable`, `BadInput` for values that the server refuses or does not know, and otherwise
+        `ServerRefusal`.
         """
         try:
             response = await self._http.request(method, path, **options)
@@ -143,14 +143,14 @@ class ServerClient:
             raise self._unreachable(error, method) from error
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[Mapping[str, Any]]:
-        """The events with which a request is answered, as JSON objects. Raises as `send` does."""
+        """Send a request, and yield the events of its response as JSON objects. Raises the errors of `send`."""
         async with self._opened("POST", path, json=body) as source:
             async for each in source:
                 if each.data:
                     yield json.loads(each.data)
 
     async def events(self, path: str) -> AsyncGenerator[tuple[str, Mapping[str, Any]]]:
-        """A stream of events with their ids, to its end: a connection that breaks is made again after the last one."""
+        """The events of a stream with their ids. If the connection breaks, it is resumed after the last event."""
         last, tries = "", 0
         while True:
             problem = None
@@ -191,7 +191,7 @@ class ServerClient:
         return ServerUnavailable(" ".join(filter(None, [f"{self.shown}: {reason}", self._hint])))
 
     async def _refusal(self, response: httpx2.Response, content: Mapping[str, Any]) -> GoalportError:
-        """The error for an answer that is none of what was asked for."""
+        """The error for a response that is not the requested one."""
         status, told = response.status_code, str(content.get("detail") or content.get("error_description") or "")
         told = cleaned(told)
         if str(content.get("type", "")).startswith(_PROBLEM):
@@ -231,7 +231,7 @@ class ServerClient:
 
 
 def _object_of(response: httpx2.Response) -> Mapping[str, Any]:
-    """The JSON object in an answer; empty if there is none."""
+    """The JSON object in a response; empty if there is none."""
     with suppress(ValueError):
         content: object = response.json()
         if isinstance(content, dict):
@@ -240,7 +240,7 @@ def _object_of(response: httpx2.Response) -> Mapping[str, Any]:
 
 
 class ServedProcesses:
-    """The processes that the caller has at a server; with `of_all`, those of all callers are listed."""
+    """The processes of the caller at a server; with `of_all`, `page` lists the processes of all callers."""
 
     def __init__(self, address: str, options: str, *, hint: str = "", of_all: bool = False) -> None:
         self.options, self.live = options, True
@@ -353,7 +353,7 @@ def _path(process_id: str) -> str:
 
 
 async def _view(server: ServerClient, process_id: str) -> View:
-    """A process in the names that its page has, which are those of the store."""
+    """A process with the names of members that the store uses."""
     answer = await server.send("GET", _path(process_id), "processId")
     questions = [{**each, "id": each["awaitableId"], "message": each["prompt"]} for each in answer["questions"]]
     rest = {name: value for name, value in answer.items() if name not in {"processId", "links"}}

@@ -1,7 +1,7 @@
 """`goalport shell`: a prompt for the commands of the program, with one workspace that stays open between them.
 
-Its commands are those of the program, some that only a shell can have, and those that the workspace adds. Without a
-terminal it reads them from standard input.
+It has the commands of the program, some commands of its own, and the commands that the workspace adds. Without a
+terminal it reads commands from standard input.
 """
 
 import asyncio
@@ -41,14 +41,14 @@ from goalport.workspace import Command
 from goalport.workspace.settings import load_settings
 
 _ALONE = ("shell", "new", "serve")
-"""Commands of the program that a shell does not have: they are for another folder, or hold the terminal."""
+"""Commands of the program that a shell does not have: they work on another folder, or occupy the terminal."""
 _SHELL = Group("Shell", sort_key=6)
 _ADDED = Group("Commands of this workspace", sort_key=7)
 _OWN_OPTIONS = Parameter(negative=None, show_default=None)
 _VALUE = 200
 _REPEAT: Final = re.compile(r"!(!|\d{1,6})")
 _IDS: Final = 100
-"""How many processes or conversations are offered, the newest first."""
+"""The most processes or conversations of the store whose ids are offered for completion, the newest first."""
 
 
 def shell(*, workspace: WorkspaceFolder = Path()) -> int:
@@ -66,7 +66,7 @@ def shell(*, workspace: WorkspaceFolder = Path()) -> int:
         warn_without_agents(loaded)
         runner = asyncio.Runner()
         kept = KeptWorkspace(runner, loaded)
-        # Set before the runner begins, which keeps a copy of the context for all that it runs.
+        # Set before the runner starts: it copies the context once, for all that it runs.
         tokens = KEPT.set(kept), SHELL_LOOP.set(runner)
         with runner:
             try:
@@ -112,7 +112,7 @@ def _typed(shell: "Shell") -> int:
 
 
 def _meant(typed: str, lines: Sequence[str]) -> str:
-    """The line that is meant by `!!` or `!7`, or the typed one. Raises `BadInput` if there is no such line."""
+    """The earlier line that `!!` or `!7` stands for, otherwise the typed line. Raises `BadInput` if there is none."""
     match = _REPEAT.fullmatch(typed.strip())
     if match is None:
         return typed
@@ -123,7 +123,7 @@ def _meant(typed: str, lines: Sequence[str]) -> str:
 
 
 def _statements(typed: str) -> Iterator[str]:
-    """The commands in what was typed or pasted: one in a line, but for line breaks between quotes."""
+    """The commands in a typed or pasted text: one in each line, except that a quoted text may have line breaks."""
     lines = typed.splitlines()
     while lines:
         for end in range(1, len(lines) + 1):
@@ -148,7 +148,7 @@ class Shell:
         self.commands = self._commands()
 
     def execute(self, line: str) -> int:
-        """Run the command in a line; its exit code."""
+        """Run the command in a line, and return its exit code."""
         try:
             words = shlex.split(line, comments=True)
         except ValueError as error:
@@ -239,7 +239,7 @@ class Shell:
         return commands
 
     async def offers(self, text: str) -> tuple[str, Iterable[str]]:
-        """What is typed of the last word of a line, and what could stand there."""
+        """The completion of a line: the typed part of its last word, and all words that may be there."""
         try:
             words = shlex.split(text)
         except ValueError:  # a text in quotes is being typed
@@ -269,7 +269,7 @@ class Shell:
         return begun, wanted.get_choices(force=True) or await self._names(wanted.field_info.name)
 
     async def _names(self, parameter: str) -> Iterable[str]:
-        """What completes a parameter of that name in the function of a command."""
+        """The values that are offered for a parameter of this name in the function of a command."""
         platform = self.kept.loaded.platform
         match parameter:
             case "goal":

@@ -1,7 +1,7 @@
-"""Where processes are looked at and changed: in the store of the workspace, or at a running server over REST.
+"""Where commands find processes: in the store of the workspace, or at a running server over REST.
 
-Both show a process as the same JSON data. `stored` and `served` are loaded when it is known which is wanted, because
-each takes a while to load.
+Both give a process as the same JSON data. `stored` and `served` take a while to load, so only the one that is needed is
+imported.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ class Page(NamedTuple):
 
     lines: Sequence[Record]
     more: bool = False
-    """Whether there are more below the last one."""
+    """Whether there are more processes after the last one."""
     none: str = ""
-    """What is said if there is none."""
+    """The text to show if there are no processes."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +53,20 @@ class Asked:
     question: Mapping[str, Any]
     """The question as JSON data, with `id`, `message` and `schema`."""
     status: Callable[[], Awaitable[str]]
-    """Says what has become of it."""
+    """Returns the status of the question."""
     settle: Callable[[object, str], Awaitable[str]]
-    """Answer it, or decline it for a reason; what is said of that. Raises `BadInput` and `AlreadyAnswered`."""
+    """Answer it, or decline it if the reason is not empty; returns a text. Raises `BadInput` and `AlreadyAnswered`."""
     end: Callable[[bool], Awaitable[int]]
-    """Wait until its process ends or asks again, and print the result, perhaps structured; the exit code."""
+    """Wait until its process ends or asks again, and print the result, as JSON if True; returns the exit code."""
 
 
 class Source(Protocol):
     """Where processes are."""
 
     options: str
-    """The options that name it again in another command, with a space before them."""
+    """The command-line options that name this source, with a space before them."""
     live: bool
-    """Whether `events` follows them as they happen, until the process has ended."""
+    """Whether `events` follows the events of a process as they happen, until it has ended."""
 
     async def page(self, statuses: Sequence[str], limit: int, after: str) -> Page:
         """A page of the processes with these statuses, the newest first."""
@@ -75,21 +75,21 @@ class Source(Protocol):
     async def view(self, process_id: str) -> View: ...
 
     def events(self, process_id: str) -> AsyncIterator[View]:
-        """What has happened in a process, from its beginning."""
+        """The events of a process, from its beginning."""
         ...
 
     def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AbstractAsyncContextManager[Asked]:
-        """A question of a process; `wait`: `Asked.end` is wanted."""
+        """An open question of a process. `wait` says whether `Asked.end` will be called."""
         ...
 
     async def kill(self, process_id: str, reason: str) -> str:
-        """End a process; what is said of that."""
+        """End a process; returns a text that says so."""
         ...
 
 
 @contextmanager
 def runner_here() -> Generator[asyncio.Runner]:
-    """What runs one piece of work after another on the same event loop: that of a shell, or one of its own."""
+    """A runner for several coroutines on one event loop: that of the shell, or a new one for this block."""
     if runner := SHELL_LOOP.get():
         yield runner
     else:
@@ -98,15 +98,15 @@ def runner_here() -> Generator[asyncio.Runner]:
 
 
 def run_here(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end what a command does."""
+    """Run a coroutine to its end on the event loop of the shell, or on a new one."""
     with runner_here() as runner:
         return runner.run(work)
 
 
 async def source_of(server: str | None, folder: Path, process_id: str = "", *, of_all: bool = False) -> Source:
-    """The server that was named; without one the store of a workspace, or its server if the store is in memory.
+    """The server at the URL `server`; without one the store of a workspace, or its server if the store is in memory.
 
-    A process of the shell in which this runs is there. `of_all`: a server lists the processes of all callers.
+    If `process_id` is a process of this shell, it is the shell. With `of_all`, a server lists those of all callers.
     """
     root = workspace_root(folder)
     if server is not None:

@@ -1,8 +1,8 @@
-"""The store of a workspace, for commands that look at its processes or change them; and the processes of a shell.
+"""The store of a workspace, for commands that show or change its processes; and the processes of a shell.
 
-It is opened beside a server that runs, or while none does. A command takes part as little as it can: it never goes on
-with the processes of others. What today's classes cannot read is shown as far as it needs no class of the workspace,
-with the exact difference.
+A server may use the same store meanwhile, so a command does as little as it can: it never takes over the processes of
+other programs. Of a process that today's classes cannot read, it shows what needs no class of the workspace, and the
+exact difference.
 """
 
 import os
@@ -37,11 +37,11 @@ from goalport.store import Codec, Json, ProcessRecord, ProcessStore, StoredProce
 from goalport.workspace.settings import Settings, load_settings
 
 _AT_A_TIME: Final = 500
-"""How many events are read at once."""
+"""The number of events that are read in one query."""
 
 
 class StoredProcesses:
-    """The processes in a store, those of all callers; or those of a shell, whose workspace is `kept` open."""
+    """The processes of all callers in a store or, if `kept` is the open workspace of a shell, those of that shell."""
 
     def __init__(self, settings: Settings, options: str, kept: LoadedWorkspace | None = None) -> None:
         self._settings, self._kept = settings, kept
@@ -89,7 +89,7 @@ class StoredProcesses:
         }
 
     async def events(self, process_id: str) -> AsyncGenerator[View]:
-        """What has happened in a process and in those that it started."""
+        """The events of a process and of all processes that it started."""
         if self._kept is not None:
             processes = self._kept.platform.processes
             async for each in processes.events(await processes.peek(process_id), 0):
@@ -97,7 +97,7 @@ class StoredProcesses:
             return
         async with opened_store(self._settings) as store:
             family, members, number = await family_in(store, process_id), {process_id}, 0
-            for each in family:  # each comes after the one that started it
+            for each in family:  # parents come before their children
                 if each.process.parent in members:
                     members.add(each.process.id)
             while records := await store.events(family[0].process.id, number, _AT_A_TIME):
@@ -142,7 +142,7 @@ class StoredProcesses:
 
 
 async def in_shell(process_id: str, others: Source) -> Source:
-    """The shell in which this runs if a process of that id is its own, otherwise `others`."""
+    """The shell in which this runs, if it has a process of that id; otherwise `others`."""
     for each in _open_in_shell():
         with suppress(UnknownName):
             await each.platform.processes.peek(process_id)
@@ -151,7 +151,7 @@ async def in_shell(process_id: str, others: Source) -> Source:
 
 
 async def page_with_shell(others: Source, statuses: Sequence[str], limit: int, after: str) -> Page:
-    """A page of the processes of the shell in which this runs, and below them those of another source."""
+    """A page with the processes of the shell in which this runs, followed by the processes of another source."""
     records = [record for each in _open_in_shell() for record in await each.platform.processes.records()]
     records.sort(key=lambda each: each.created_at, reverse=True)
     own = [{**_line(each), "runs_in": "this shell"} for each in records if not statuses or each.status in statuses]
@@ -190,14 +190,14 @@ def _line(record: ProcessRecord) -> dict[str, object]:
 
 
 def state_after_change(process: AgentProcess) -> str:
-    """What is said of a process that was changed."""
+    """The text that reports a change of a process."""
     if process.status.ended or process.status is ProcessStatus.WAITING:
         return f"Done. Process {process.id} is {process.status}."
     return f"Done. A server that runs goes on with process {process.id} at once; otherwise the next one does."
 
 
 async def shown_end(process: AgentProcess, structured: bool) -> int:  # noqa: FBT001 - as `Asked.end`
-    """Wait until a process that goes on here has ended or asks, and print how; the exit code."""
+    """Wait until a process that runs here ends or asks, and print its result or the reason; returns the exit code."""
     process.subscribe(StepView())
     outcome, goal = await process.wait(), process.goal
     if isinstance(outcome, Completed):
@@ -215,9 +215,9 @@ async def shown_end(process: AgentProcess, structured: bool) -> int:  # noqa: FB
 async def driven(
     settings: Settings, *, drive: bool, kept: LoadedWorkspace | None = None
 ) -> AsyncGenerator[LoadedWorkspace]:
-    """A workspace whose stored processes can be changed, or the one that a shell has `kept` open.
+    """A workspace whose stored processes can be changed, or the workspace that a shell has `kept` open.
 
-    `drive`: they go on here after that.
+    With `drive`, a changed process goes on in this program.
     """
     if kept is not None:
         yield kept
@@ -234,7 +234,7 @@ async def driven(
 
 
 def stored_settings(folder: Path) -> Settings:
-    """The settings of a workspace that has a store. Raises `BadInput` if its processes end with their program."""
+    """The settings of a workspace. Raises `BadInput` if its store is in memory, so that nothing is stored."""
     settings = load_settings(workspace_root(folder))
     if settings.store == "memory":
         raise BadInput(NOTHING_STORED)
@@ -242,13 +242,13 @@ def stored_settings(folder: Path) -> Settings:
 
 
 def has_store(settings: Settings) -> bool:
-    """Whether a workspace has a store that can be looked into. A file is made by what writes, not by what looks."""
+    """Whether a workspace has a store that can be read. Commands that only read must not create its file."""
     return settings.store != "memory" and (settings.store != "sqlite" or (settings.data_dir / "processes.db").exists())
 
 
 @asynccontextmanager
 async def opened_store(settings: Settings, *, migrates: bool = False) -> AsyncGenerator[ProcessStore]:
-    """The store of a workspace, closed at the end. Raises `StoreError` for one of an earlier version."""
+    """The store of a workspace, closed at the end. Raises `StoreError` if it is an earlier version's, not migrated."""
     store = workspace_store(settings, migrates=migrates)
     assert isinstance(store, AbstractAsyncContextManager)
     async with store:
@@ -264,7 +264,7 @@ async def family_in(store: ProcessStore, process_id: str) -> Sequence[StoredProc
 
 
 def _without_classes(stored: StoredProcess) -> View:
-    """What is known of a process without the classes of its workspace, in the form of `process_view`."""
+    """A process as `process_view` gives it, with only the data that needs no classes of the workspace."""
     record, codec = stored.process, Codec(StoredTypes())
 
     def readable(values: Sequence[object]) -> Sequence[Any]:

@@ -1,6 +1,6 @@
 """The output of commands: tables, JSON, Markdown and diffs.
 
-On a terminal it is drawn with rich; in a pipe it is plain text, one record per line.
+On a terminal, rich draws it; in a pipe it is plain text, one record per line.
 """
 
 import json
@@ -44,7 +44,7 @@ def show(records: Sequence[Record], chosen: Format, *, none: str) -> None:
 
 
 def show_json(value: object, indent: int | None = 2) -> None:
-    """Print JSON; on a terminal, invisible characters are written as escapes, so that they do not steer it."""
+    """Print JSON. On a terminal, control characters are written as escapes, so that they do not control it."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     if sys.stdout.isatty():
         text = "".join(each if visible(each) else json.dumps(each)[1:-1] for each in text)
@@ -95,7 +95,7 @@ def confirmed(question: str, unattended: str) -> bool:
 
 def _show_table(records: Sequence[Record]) -> None:
     """Print a table if it fits, else a paragraph for each record, so that no name is broken."""
-    # Imported where something is drawn: a server, and a command in a pipe, start without it.
+    # Imported here, so that a server, and a command in a pipe, start without rich.
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

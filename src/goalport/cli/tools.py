@@ -1,6 +1,6 @@
-"""`goalport tools` and `goalport mcp`: upstream servers, tool groups and tools, listed, called, trusted or tried.
+"""`goalport tools` and `goalport mcp`: list upstream servers, groups and tools, call or trust a tool, try a server.
 
-The servers are connected for it. None is required then, because these commands also inspect servers that are down.
+Each command connects to the servers. No server counts as required: the commands also inspect servers that are down.
 """
 
 import sys
@@ -175,14 +175,14 @@ def check(*, timeout: Timeout = None, workspace: WorkspaceFolder = Path()) -> in
 async def connected(loaded: LoadedWorkspace, seconds: float | None = None) -> AsyncGenerator[AgentPlatform]:
     """The platform of a workspace, after a connection to each server was tried; a server may be down.
 
-    Each server has its own timeout to connect, or `seconds` if they are given.
+    `seconds` is the time limit of each connection; None: each server has the one of its configuration.
     """
     upstream = loaded.platform.upstream
     changes = {"required": False} | ({} if seconds is None else {"connect_timeout": seconds})
     servers = {name: replace(each, **changes) for name, each in upstream.config.servers.items()}
     problems = tuple(replace(each, is_fatal=False) for each in upstream.config.problems)
     upstream.config = replace(upstream.config, servers=servers, problems=problems)
-    # One that did not answer is ended before it is down: twice its time to end, by itself and when it is told to.
+    # A server that does not answer is ended. Its shutdown timeout counts twice: to end by itself, and when told to.
     times = (each.connect_timeout + 2 * each.shutdown_timeout for each in servers.values())
     upstream.start_seconds = max(times, default=0.0) + 1
 
@@ -237,7 +237,7 @@ def _groups(platform: AgentPlatform) -> Iterator[Record]:
 
 
 def _tools(platform: AgentPlatform) -> Iterator[Record]:
-    """The tools of the groups, and those that are withheld from them."""
+    """The tools of the groups, and the tools that are withheld because nobody has trusted them."""
     config = platform.upstream.config
     pinned = {
         role

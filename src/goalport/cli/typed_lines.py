@@ -113,23 +113,23 @@ def _on_standard_error() -> Generator[None]:
     """Draw on standard error."""
     output = create_output(sys.stderr)
     if isinstance(output, Vt100_Output):
-        # Nothing here needs the place of the cursor, and a terminal that is asked for it may answer too late.
+        # Nothing here needs the cursor's position, and a terminal may answer a request for it too late.
         output.enable_cpr = False
     with create_app_session(output=output):
         yield
 
 
 Meant = Callable[[str, Sequence[str]], str]
-"""The line that is meant by a typed one, given the earlier lines. Raises `BadInput` if there is none."""
+"""From a typed line and the earlier lines: the line to run, such as that for `!7`. Raises `BadInput` without one."""
 Offers = Callable[[str], Awaitable[tuple[str, Iterable[str]]]]
-"""What could stand at the end of a text: the part that is typed of it, and the words that may begin so."""
+"""From the text before the cursor: the part of it to complete, and all words that may be there."""
 
 
 class TypedLines:
     """A prompt on a terminal.
 
-    Parameters: `file` keeps the lines; None: they are kept in memory. `meant` may replace what is typed in the history.
-    `options` are those of `PromptSession`.
+    Parameters: `file` stores the history; None: it is only in memory. `meant` returns the line that goes into the
+    history for a typed one. `options` are those of `PromptSession`.
     """
 
     def __init__(self, file: Path | None, offers: Offers, meant: Meant | None = None, **options: Any) -> None:
@@ -151,7 +151,7 @@ class TypedLines:
         return self._history.lines
 
     async def next(self, prompt: str, default: str = "") -> str:
-        """What is typed next; `default` is there to be edited. Raises `Interrupted` and `Unanswered`."""
+        """The next line; its editing begins with `default`. Raises `Interrupted` and `Unanswered`."""
         with _on_standard_error():
             return await self._session.prompt_async(prompt, default=default)
 
@@ -161,7 +161,7 @@ class _OfferedWords(Completer):
         self._offers = offers
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        return ()  # the asynchronous ones are used
+        return ()  # `get_completions_async` is used instead
 
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
@@ -173,10 +173,10 @@ class _OfferedWords(Completer):
 
 
 class _History(History):
-    """The lines of earlier programs and of this one; those of another program that runs are for later ones.
+    """The lines that earlier programs stored in the file, and those of this program.
 
-    Kept is the line that was meant; a line that is repeated is kept once. Secrets are left out, and so is a line that
-    begins with a space. Only their author can read the file.
+    Stored is the line that `meant` returns; a repeated line is stored once. Secrets in it are hidden, and a line that
+    begins with a space is not stored. Only the user can read the file.
     """
 
     def __init__(self, file: Path | None, meant: Meant | None) -> None:
@@ -207,19 +207,19 @@ class _History(History):
 
     def store_string(self, string: str) -> None:
         if self._file is not None:
-            with suppress(OSError):  # a disk that is full since: the program goes on
+            with suppress(OSError):  # the program goes on even if the disk is full
                 self._file.store_string(string)
 
 
 def of_several_lines() -> dict[str, Any]:
-    """The options of a prompt whose lines may be broken; a terminal pastes them without sending them.
+    """The options of a prompt for texts of several lines; a pasted text is not sent at its line breaks.
 
     Enter sends; Alt-Enter, or a backslash at the end, begins another line. Ctrl-C drops what is typed.
     """
     keys = KeyBindings()
 
     @keys.add("enter")
-    @keys.add("c-j")  # as which Enter arrives that was pressed before the prompt was there
+    @keys.add("c-j")  # Enter arrives as this if it was pressed before the prompt was shown
     def send(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         if buffer.document.text_before_cursor.endswith("\\"):

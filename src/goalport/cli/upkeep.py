@@ -1,4 +1,4 @@
-"""`goalport export`, `prune`, `upgrade`, `erase`, `backup` and `audit`: care for what is stored."""
+"""`goalport export`, `prune`, `upgrade`, `erase`, `backup` and `audit`: maintenance of what is stored."""
 
 import asyncio
 import json
@@ -24,12 +24,12 @@ from goalport.store import exported
 from goalport.workspace.settings import audit_file_of, audit_of, keeps_audit, load_settings
 
 _PATIENCE: Final = 60.0
-"""Seconds that another program may keep a database locked."""
+"""Seconds to wait for a database that another program has locked."""
 _OF_DATABASE: Final = ("-wal", "-shm", "-journal")
-"""What the names of files end in that belong to an open database, whose copy has what is in them."""
+"""The endings of files that belong to an open database; the copy of the database contains their data."""
 
 _MAGIC: Final = b"SQLite format 3\0"
-"""What the file of a database begins with."""
+"""The bytes with which the file of an SQLite database begins."""
 Deed = Literal["called", "answered", "approved", "declined", "ended", "erased", "denied", "key_created", "key_revoked"]
 
 
@@ -185,7 +185,7 @@ def backup(place: Path, /, *, workspace: WorkspaceFolder = Path()) -> int:
         shutil.rmtree(unfinished, ignore_errors=True)
     say(f"Copied {counted(len(files), 'file')} of {data} to {copy}.")
     for each in data.rglob("*"):
-        if each.is_symlink():  # not followed, since root may run this, and the servers' user may have made the link
+        if each.is_symlink():  # not followed: root may run this, and the server's user may have created the link
             say(f"The link {each} was left out. Copy what it leads to by yourself.")
     if "postgresql" in f"{settings.store} {settings.documents.store}":
         say("What is in PostgreSQL is not among them: pg_dump --schema='goalport*' copies that.")
@@ -193,7 +193,7 @@ def backup(place: Path, /, *, workspace: WorkspaceFolder = Path()) -> int:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file; of a database, what it holds at one moment. Only its owner may read the copy."""
+    """Copy a file; the copy of a database is a consistent snapshot. Only its owner may read the copy."""
     os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         with source.open("rb") as file:
@@ -201,7 +201,7 @@ def _copy(source: Path, target: Path) -> None:
         if not is_database:
             shutil.copyfile(source, target)
             return
-        # Not SQLite's backup API: that begins again whenever another program has written, so it might never end.
+        # Not SQLite's backup API: it starts again whenever another program has written, so it might never end.
         with closing(sqlite3.connect(source, timeout=_PATIENCE, isolation_level=None)) as database:
             database.execute("vacuum into ?", [str(target)])
         with closing(sqlite3.connect(target)) as database:

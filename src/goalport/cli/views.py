@@ -1,6 +1,6 @@
 """How a run and a reply are shown while they go on, line by line; `live_view` draws a run in place on a terminal.
 
-Steps go to standard error, texts of chatbots to standard output. A view is told events as they come.
+Steps go to standard error, texts of chatbots to standard output. A view is a listener to events.
 """
 
 import sys
@@ -79,7 +79,7 @@ def view_here(*, prompts: bool, replies: bool, quiet: bool) -> View:
 
 
 def step_line(event: Event) -> str:
-    """A line about a step of a process or of a conversation; empty: nothing is said of this event."""
+    """The line for an event about a step of a process or conversation; empty: this event has none."""
     match event:
         case ActionStarted(action=action, number=number, planned=planned):
             return f"{number}/{planned} {action}"
@@ -108,8 +108,8 @@ def step_line(event: Event) -> str:
 class ChatView:
     """Shows replies of a chatbot: texts, and with `steps` its steps, tools and thoughts, dimmed.
 
-    A text that comes in pieces is printed as it comes, and never drawn again, so that nothing flickers; one that comes
-    as a whole is drawn as Markdown on a terminal. In a pipe both are plain. `texts` says whether they are shown.
+    A streamed text is printed piece by piece and never redrawn, so that nothing flickers; a text that arrives whole is
+    drawn as Markdown on a terminal. In a pipe both are plain. Without `texts`, no texts are shown.
     """
 
     def __init__(self, *, steps: bool = True, texts: bool = True) -> None:
@@ -117,7 +117,7 @@ class ChatView:
         self._unfinished: set[TextIO] = set()
         """The streams whose last line has not ended."""
         self._coming = ""
-        """The id of the message whose text comes in pieces."""
+        """The id of the message that is being streamed; empty: none is."""
 
     def on_event(self, event: Event) -> None:
         match event:
@@ -141,7 +141,7 @@ class ChatView:
                     self._write(sys.stderr, f"{visible(line)}\n", dim=True)
 
     def end_lines(self) -> None:
-        """Let what is printed next begin at the beginning of a line."""
+        """End unfinished lines, so that the next output begins on a new line."""
         for stream in (sys.stdout, sys.stderr):
             self._end_line(stream)
 

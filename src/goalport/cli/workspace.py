@@ -1,4 +1,4 @@
-"""The workspace that a command works on: its settings, the platform that they make, and a goal of it by name.
+"""The workspace of a command: it is loaded with its settings, its agents are deployed, and goals are found by name.
 
 What cannot be loaded or deployed is kept as problems, so that each command can report it in its own way.
 """
@@ -26,7 +26,7 @@ from goalport.workspace import Workspace, load_workspace
 from goalport.workspace.settings import Settings, load_settings
 
 _LOGGING = frozenset({"log_level", "log_format", "log_personality"})
-"""The settings without which a command that a person types has no log."""
+"""The settings of the log. A command that a person types logs only if one of them is set."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class LoadedWorkspace:
 
     @property
     def lacks_agents(self) -> bool:
-        """Whether there should be agents and are none: something could not be loaded, or nothing else is published."""
+        """Whether it has no agents but should have: something could not be loaded, or nothing else is published."""
         others = self.workspace.exported_tools() or self.platform.references.published
         return not len(self.platform.agents) and bool(self.problems or not others)
 
     @property
     def no_agents_message(self) -> str:
-        """What is said of a workspace without agents, in a sentence or two; it does not look whether there are any."""
+        """The text for a workspace without agents; whether it has any is not checked."""
         folder = self.workspace.root / "agents"
         if self.problems:
             return f"No agent in {folder} could be loaded; the problems say why."
@@ -69,15 +69,15 @@ class KeptWorkspace:
     last: AgentProcess | None = None
     """The process that ran last."""
     with_models: dict[str, LoadedWorkspace] = field(default_factory=dict[str, LoadedWorkspace])
-    """The workspace with other models to ask, by their names, as `run --model` has loaded it."""
+    """By the name of a model: the workspace with it as the default model, as `run --model` loads it."""
 
     @property
     def open(self) -> Sequence[LoadedWorkspace]:
-        """Each of which processes may run."""
+        """The loaded workspaces, in each of which processes may run."""
         return (self.loaded, *self.with_models.values())
 
     def close(self) -> None:
-        """End all that runs."""
+        """Close the platforms, which ends what runs on them."""
         for each in self.open:
             self.runner.run(each.platform.aclose())
         self.with_models.clear()
@@ -88,7 +88,7 @@ KEPT: ContextVar[KeptWorkspace | None] = ContextVar("kept", default=None)
 
 
 def kept_in_memory(folder: Path) -> LoadedWorkspace | None:
-    """The workspace that a shell keeps open, if it is this one and nothing but its memory has what runs in it."""
+    """The workspace of the shell in which this runs, if it is the one in `folder` and its store is in memory."""
     if (kept := KEPT.get()) is None:
         return None
     settings = load_settings(workspace_root(folder))
@@ -98,7 +98,7 @@ def kept_in_memory(folder: Path) -> LoadedWorkspace | None:
 
 @contextmanager
 def loop_of(loaded: LoadedWorkspace) -> Generator[asyncio.Runner]:
-    """The event loop of a workspace: the lasting one of a shell, or one that ends with the block."""
+    """The event loop of a workspace: the shell's, or a new one that ends, with the platform, after the block."""
     kept = KEPT.get()
     if kept is not None and any(each is loaded for each in kept.open):
         yield kept.runner
@@ -111,9 +111,9 @@ def loop_of(loaded: LoadedWorkspace) -> Generator[asyncio.Runner]:
 
 
 def failure_of(process: AgentProcess, reason: str, root: Path) -> tuple[str, BaseException | None]:
-    """Why a process failed; by an exception that goalport does not word itself, with the line of the workspace's code.
+    """Why a process failed, and the exception of user code that caused it; None: a `GoalportError`, or no exception.
 
-    That is the last line in the traceback of the exception, which comes with it.
+    With an exception, the text names the last line of the workspace's code in its traceback.
     """
     error = process.failure and process.failure.error
     if error is None or isinstance(error, GoalportError):
@@ -126,7 +126,7 @@ def failure_of(process: AgentProcess, reason: str, root: Path) -> tuple[str, Bas
 
 
 def open_workspace(folder: Path, **options: object) -> LoadedWorkspace:
-    """Load the workspace in a folder and deploy its agents; `options` are settings, and one that is None is ignored."""
+    """Load the workspace in a folder and deploy its agents. `options` are settings; those that are None are ignored."""
     root = workspace_root(folder)
     return open_with_settings(root, load_settings(root, **options))
 
@@ -134,7 +134,7 @@ def open_workspace(folder: Path, **options: object) -> LoadedWorkspace:
 def open_with_settings(root: Path, settings: Settings, *, migrates: bool = True) -> LoadedWorkspace:
     """Load the workspace in a folder and deploy its agents, with settings that were read before.
 
-    `migrates`: a store of an earlier version is changed, and not refused.
+    With `migrates`, a store of an earlier version is migrated; otherwise it is refused.
     """
     workspace = load_workspace(root)
     return LoadedWorkspace(workspace, settings, AgentPlatform.from_workspace(workspace, settings, migrates=migrates))
@@ -145,9 +145,9 @@ def open_with_warnings(
 ) -> LoadedWorkspace:
     """Load the workspace in a folder and deploy its agents, with a warning for each problem.
 
-    `model` is asked in place of the default one. In a shell it is the workspace that is open, unless it is to be loaded
-    `anew`. Raises `SettingsError` if settings of the workspace's own cannot be used, and `BadInput` if it has no agents
-    and `needs_agents`.
+    `model` replaces the default model. In a shell, its open workspace is returned, unless `anew` is set. Raises
+    `SettingsError` if the settings that the workspace declares cannot be used, and `BadInput` if it has no agents but
+    `needs_agents` is set.
     """
     kept = None if anew else KEPT.get()
     if kept is not None and kept.loaded.workspace.root != workspace_root(folder).resolve():
@@ -165,9 +165,9 @@ def open_with_warnings(
 
 
 def warn_of_problems(loaded: LoadedWorkspace) -> None:
-    """Print a warning for each problem, and log from now on if the settings say how.
+    """Print a warning for each problem, and switch the log on if the settings say how to log.
 
-    Raises `SettingsError` if settings of the workspace's own cannot be used.
+    Raises `SettingsError` if the settings that the workspace declares cannot be used.
     """
     settings, platform = loaded.settings, loaded.platform
     if platform.misconfigured:
@@ -187,7 +187,7 @@ def warn_without_agents(loaded: LoadedWorkspace) -> None:
 
 
 class GoalChoice(NamedTuple):
-    """A goal of an agent, or several goals that are published as one."""
+    """A goal of an agent, or several goals that are published as one tool."""
 
     agent: Agent
     goals: tuple[Goal, ...]
