@@ -71,7 +71,7 @@ class AnswerFormat:
         return replace(result, meta=meta)
 
     def fitting(self, result: WrittenResult) -> WrittenResult | None:
-        """The answer of an exported tool, with its text cut if it is too large; None if that is not enough."""
+        """An exported tool's answer. If too large, a text that repeats the rest is cut; None if that is not enough."""
         return result if len(result.json) <= self.max_bytes else self._with_text_cut(result, _TEXT_CUT)
 
     def link(self, tool: str, process: AgentProcess) -> WrittenResult:

@@ -121,7 +121,7 @@ def _starts(
     for starts in start_sets(platform, goal):
         explanation = platform.explain(goal, starts)
         if explanation.plan is not None or explanation.lacks_only_groups or helped:
-            # Raises TypeError here for types that cannot be hashed, where it becomes a problem of this goal alone.
+            # A type that cannot be hashed raises TypeError here, so that it is a problem of this goal alone.
             found[starts] = "_".join(map(type_label, starts))
         else:
             where = f"from {' and '.join(map(type_name, starts))} " if starts else ""

@@ -236,7 +236,7 @@ class Limits:
 
 
 class Place:
-    """The place of one call among those that are answered at once; while a call waits for a person, it has none."""
+    """The place of one call among the calls answered at the same time; a call that waits for a person has none."""
 
     __slots__ = ("_calls", "_counted", "_queue", "_who", "held")
 

@@ -1,7 +1,7 @@
 """The output of a goal as a client receives it: the output schema, the structured content and the text.
 
-The structured content is made by the pydantic serializer that the schema describes, so it is valid by construction
-and not validated again. `answers` limits the size of an answer.
+One pydantic serializer makes the structured content, and its schema is the output schema. So the content is valid and
+is not validated again. `answers` limits the size of an answer.
 """
 
 import json

@@ -116,7 +116,7 @@ class Publication:
     """The agents and components that this was made of."""
     tools: Mapping[str, PublishedTool]
     of_groups: PublishedGroups
-    """The tools that came from exported groups, and those that are absent there."""
+    """The tools of exported groups, including tools that are absent now."""
     prompts: Mapping[str, PublishedPrompt]
     resources: Mapping[str, RawResource]
     providers: Mapping[str, ResourceProvider]
@@ -385,7 +385,7 @@ _MOST: Final = 128
 
 
 class Views:
-    """The views of the current publication, made when first asked for and kept until there is another one."""
+    """The views of the current publication, made when first needed and cached until the next publication."""
 
     def __init__(self) -> None:
         self._whole: Publication | None = None

@@ -238,7 +238,7 @@ class PublishedArguments:
             extra = (each["loc"] for each in found if each["type"] in _EXTRA)
             wrong.append(unknown_fields(extra, schema, arguments))
             try:
-                # With the rules of the classes, some of which may allow what was forbidden here.
+                # By the rules of the classes alone: some may allow the fields that were forbidden above.
                 objects = self._parse(arguments, None)
             except ValidationError as refusal:
                 refused = refused_by(refusal)

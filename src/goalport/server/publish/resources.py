@@ -100,7 +100,7 @@ def own_templates() -> "Iterator[ResourceTemplate]":
 def goals_view(
     published: Mapping[str, object], agents: Iterable[Agent], shows: Callable[[Goal], bool]
 ) -> list[dict[str, Any]]:
-    """Every goal of these agents that may be shown, with those of the published tools that start it."""
+    """Every goal of these agents that may be shown, with the names of the published tools that start it."""
     tools: dict[tuple[str, str], list[str]] = {}
     for name, each in published.items():
         if isinstance(each, GoalTool):

@@ -1,4 +1,4 @@
-"""Tasks as other agents see them, made of processes: the state and a sentence, the questions, the results, the history.
+"""Processes and turns as A2A tasks: the state with a sentence, the questions, the results, the history.
 
 A task of a goal is a process. The task of a chatbot is one turn of a conversation, which is the context of the task.
 Nothing is changed here. Above: `handler`.
