@@ -1,8 +1,8 @@
 """The blackboard: what a process knows so far.
 
 An ordered list of objects with their declared types, names for some of them, and a few named conditions. Objects are
-treated as immutable: a new version is added, never changed in place. The blackboard plans nothing and runs nothing; the
-process above derives facts from it. (User guide, sections 3.2.3 and 3.2.4.)
+treated as immutable: a new version is added, never changed in place. The blackboard does not plan or run anything; the
+process derives facts from it. (User guide, sections 3.2.3 and 3.2.4.)
 """
 
 import types
@@ -31,7 +31,7 @@ DEFAULT_BINDING = "it"
 """The name under which an object is bound when no other name is given."""
 
 _MANY = 32
-"""With more objects than this, look-ups go through an index of their classes."""
+"""With more objects than this, look-ups use an index by class."""
 
 T = TypeVar("T")
 BindingListener = Callable[[str, object], None]
@@ -91,11 +91,11 @@ class BoardState(NamedTuple):
 class Blackboard:
     """Objects in the order in which they were added; look-ups return the newest object of a type.
 
-    The class of an object says of which types it is. Whether it is of a generic type (`list[Story]`, `Page[Raw]`) is
-    said by its declared type, which comes from the action that returned it or from `Typed`; without one, by its
-    elements.
+    An object is of its class and of the class's bases. For generic types (`list[Story]`, `Page[Raw]`), its declared
+    type decides, which comes from the action that returned it or from `Typed`; without a declared type, its elements
+    decide.
 
-    Parameters: `on_bound` is called with the name and the object whenever one is put on the blackboard.
+    Parameters: `on_bound` is called with the name and the object when an object is put on the blackboard.
     """
 
     def __init__(self, on_bound: BindingListener | None = None) -> None:
@@ -129,12 +129,12 @@ class Blackboard:
         self.declare(name, value, None)
 
     def bind_protected(self, name: str, value: object) -> None:
-        """As `bind`, but `clear` keeps whatever is bound to the name from now on."""
+        """Like `bind`, but `clear` keeps the objects that are bound to the name from now on."""
         self._protected |= {name}
         self.bind(name, value)
 
     def declare(self, name: str, value: object, kind: object) -> None:
-        """Bind an object with a declared type, without checking it; of a union, the member that the object is.
+        """Bind an object with a declared type, unchecked; of a union, the member that the object matches.
 
         If `kind` is None, the function set by `infer_types_by` decides.
         """
@@ -157,7 +157,7 @@ class Blackboard:
         self.bind(name, value)
 
     def __getitem__(self, name: str) -> Any:
-        """The object bound to `name`. Raises `UnknownName` where `get` gives None."""
+        """The object bound to `name`. Raises `UnknownName` if `get` returns None."""
         found = self.get(name)
         if found is None:
             bound = (each for each, entry in self._names.items() if id(entry.value) not in self._hidden)
@@ -191,7 +191,7 @@ class Blackboard:
     def last(self, kind: object) -> Any: ...
     def last(self, kind: object) -> Any:
         """The newest visible object of a type (a class, or an expression such as `list[Story]`), or None."""
-        # The class of an object alone does not tell that it is of a generic type or a protocol.
+        # An object's class alone does not tell whether it is of a generic type or a protocol.
         is_plain = isinstance(kind, type) and not getattr(kind, "_is_protocol", False)
         if is_plain and len(self._entries) > _MANY and not taken_apart(kind)[1]:
             newest = (found[-1] for _, found in reversed(self._visible_by_class()))
@@ -254,7 +254,7 @@ class Blackboard:
         return None if self._last_entry is None else self._last_entry.value
 
     def renew(self, entry: Entry) -> None:
-        """Let an object be the newest again, also of its type, so that an action reacts to it once more."""
+        """Make an object the newest again, also of its type, so that an action reacts to it once more."""
         if self.last(type(entry.value)) is entry.value:
             self._last_entry = entry
         else:
@@ -271,11 +271,11 @@ class Blackboard:
 
     @property
     def stated(self) -> AbstractSet[str]:
-        """The names of the conditions that were stated since `forget_stated`, that is, since an action began."""
+        """The names of the conditions that were set since `forget_stated`, which is called when an action begins."""
         return self._stated
 
     def forget_stated(self) -> None:
-        """Begin a new set of `stated` conditions, because an action begins; their values are kept."""
+        """Empty the set of `stated` conditions, because an action begins; their values are kept."""
         self._stated.clear()
 
     def set_condition(self, name: str, value: bool) -> None:  # noqa: FBT001 - the value is what is being set
@@ -297,7 +297,7 @@ class Blackboard:
             self._hidden.add(id(value))
             same_class = () if self._by_class is None else self._by_class.pop(type(value), ())
             if any(each.value is not value for each in same_class):
-                self._by_class = None  # the newest of its class is an older one now, perhaps older than those of others
+                self._by_class = None  # its class has an older newest object now, so the order of classes may change
         if self._last_entry is not None and self._last_entry.value is value:
             self._last_entry = None
 
@@ -312,14 +312,14 @@ class Blackboard:
 
     @property
     def state(self) -> BoardState:
-        """All that is on it now, for `restore` of another blackboard."""
+        """The content of the blackboard, for `restore` of another one."""
         hidden = self._hidden
         places = [place for place, each in enumerate(self._entries) if id(each.value) in hidden] if hidden else ()
         entries, names = tuple(self._entries), dict(self._names)
         return BoardState(entries, names, places, self._protected, dict(self._conditions), self._last_entry)
 
     def restore(self, state: BoardState) -> None:
-        """Replace all that is on it by what `state` gave; `on_bound` is not called."""
+        """Replace the content with `state`; `on_bound` is not called."""
         self._entries, self._names, self._by_class = list(state.entries), dict(state.names), None
         self._hidden = {id(state.entries[place].value) for place in state.hidden}
         self._protected = frozenset(state.protected)
@@ -396,7 +396,7 @@ def is_of(value: object, declared: object, wanted: object) -> bool:
 
 @lru_cache(maxsize=_CACHED_TESTS)
 def matcher(kind: object) -> Matcher:
-    """A test whether a value may be of a type; a value passes unless something contradicts, so an empty list passes.
+    """A test whether a value may be of a type; a value without contradiction passes, such as an empty list.
 
     Raises `TypeError` for a type expression that objects cannot be tested against.
     """
@@ -428,7 +428,7 @@ def _test(kind: object, *, lenient: bool = False) -> _Test:
 
 def _generic_test(origin: type, arguments: Arguments, *, lenient: bool) -> _Test:
     collection = _is_collection(origin)
-    if collection:  # raises TypeError at once for what is no type
+    if collection:  # raises TypeError at once for an argument that is no type
         _ = [_test(each, lenient=lenient) for each in arguments if each is not Ellipsis]
     elif all(isinstance(each, TypeVar) for each in arguments):
         return lambda value, _: isinstance(value, origin)
@@ -462,7 +462,7 @@ def _all_of(values: Collection[object], declared: object, wanted: object, *, len
 
 
 def _is_collection(origin: type) -> bool:
-    """Whether the type parameters are the types of its elements; what has fields may be iterated over anything."""
+    """Whether a class is a collection, whose type parameters are its elements' types; classes with fields are none."""
     with_fields = any(hasattr(origin, each) for each in ("model_fields", "_fields", "__dataclass_fields__"))
     return hasattr(origin, "__iter__") and not with_fields
 
@@ -487,7 +487,7 @@ def _values_by_parameter(value: Any, origin: type, arguments: Arguments) -> Sequ
 
 
 def _values_of_parameters(value: object, kind: object) -> Iterator[tuple[TypeVar, object]]:
-    """Each type parameter in the declared type of a value, with the object that stands in its place."""
+    """The type parameters in the declared type of a value, each with an object of that type in the value."""
     options = alternatives(kind)
     if not any(map(open_in, options)) or any(not open_in(each) and matcher(each)(value) for each in options):
         return

@@ -1,4 +1,4 @@
-"""Reading classes into agents: what users declare, as data, and what it means to the planner."""
+"""Agents as data: how users declare them, how classes are read, and how actions become operators of the planner."""
 
 from goalport.agents.domain.agents import Action, Agent, ChatbotMark, Condition, Cost, Goal, chatbot
 from goalport.agents.domain.decorators import (

@@ -1,7 +1,7 @@
-"""What an agent is once it has been read: actions, goals, conditions and costs, as data, and how chatbots are declared.
+"""An agent that has been read: actions, goals, conditions and costs, as data; and how chatbots are declared.
 
 Nothing here runs or plans. Above: `formulas`, which describes an agent to the planner, and the process, which calls the
-functions. A chatbot is an agent whose actions react to what people say, turn by turn (User guide, section 3.12.13).
+functions. A chatbot is an agent whose actions react to messages, turn by turn (User guide, section 3.12.13).
 """
 
 import inspect
@@ -35,7 +35,7 @@ class ChatbotMark:
     seconds_per_turn: float | None = None
     """The most seconds; None: any number."""
     stop_when_reader_leaves: bool = False
-    """Whether a reply ends when the one who asked goes away; otherwise it is finished and stored."""
+    """Whether a reply is cancelled when its reader disconnects; otherwise it is finished and stored."""
     max_history_tokens: int = 100_000
     """How many tokens of the conversation are sent to a model; beyond that, older messages are summarized."""
     scopes: Sequence[str] = ()
@@ -82,9 +82,9 @@ def chatbot(
 def chatbot(cls: C | None = None, /, *, version: str = "0.1.0", **settings: Any) -> C | Callable[[C], C]:
     """Mark a class as a chatbot: an agent with the utility planner whose actions react to what people say.
 
-    An action that takes a `UserMessage`, or has it as its trigger, and that has `can_rerun=True` answers a message; of
-    several, the one that is worth most does. A chatbot needs no goal; one that it has ends the conversation. The first
-    settings are those of `@agent`, the others those of `ChatbotMark`. Raises `TypeError` for a setting of a wrong type.
+    A message is answered by the action of highest net value that has `can_rerun=True` and takes a `UserMessage`, or has
+    it as its trigger. A chatbot needs no goal; reaching one ends the conversation. The first settings are those of
+    `@agent`, the others those of `ChatbotMark`. Raises `TypeError` for a setting of a wrong type.
     """
     of_turns = {each.name for each in fields(ChatbotMark)}
     of_agent = {each.name for each in fields(AgentMark)} - {"component", "planner"}
@@ -126,7 +126,7 @@ class _Declared:
 
     @property
     def origin(self) -> Origin:
-        """Where it is declared. A state's method is bound to no object: its class is that of its first input."""
+        """The place of the declaration. The method of a state is unbound: its class is the type of its first input."""
         name = getattr(self.function, "__name__", "")
         first = [each.type for each in self.parameters[:1] if isinstance(each, Input)]
         if first and isinstance(first[0], type) and getattr(first[0], name, None) is self.function:
@@ -147,9 +147,9 @@ class Action(_Declared):
     owner: object = None
     """The instance that the function is bound to."""
     cost: "Cost | None" = None
-    """What computes the cost on each planning; None: it is `settings.cost`."""
+    """The method that computes the cost on each planning; None: the cost is `settings.cost`."""
     value: "Cost | None" = None
-    """What computes the value on each planning; None: it is `settings.value`."""
+    """The method that computes the value on each planning; None: the value is `settings.value`."""
     access: tuple[ActionRule, ...] = ()
     """The rules that the caller has to satisfy before the action runs: those of its class, and its own."""
 
@@ -161,13 +161,13 @@ class Action(_Declared):
     @property
     def description(self) -> str:
         """What the step does, for people and models."""
-        # A partial has the documentation of all partials.
+        # The docstring of a partial object is that of `functools.partial`.
         documented = self.origin.written if isinstance(self.function, partial) else self.function
         return self.settings.description or inspect.getdoc(documented) or self.short_name
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """What comes from the blackboard."""
+        """The parameters that are filled from the blackboard."""
         return inputs_among(self.parameters)
 
     @property
@@ -201,7 +201,7 @@ class Goal:
     """The name of the action that reaches it."""
     description: str
     output: object = None
-    """The type of the result; None where it counts only that the action has run."""
+    """The type of the result; None if the goal only requires that the action has run."""
     output_binding: str = DEFAULT_BINDING
     value: float = 0.0
     tags: tuple[str, ...] = ()
@@ -228,7 +228,7 @@ class Condition(_Declared):
     parameters: tuple[Parameter, ...]
     owner: object = None
     may_be_unknown: bool = False
-    """Whether the function may answer None: that nobody knows. What it raises means that too, and is logged."""
+    """Whether the function may return None for "unknown". An exception means the same, and is logged."""
     cost: float = 0.0
     """The cost of asking, by convention from 0 to 1: of several conditions the cheapest is asked first."""
 
@@ -244,9 +244,9 @@ class Cost(_Declared):
 
 
 def _once(declared: Iterable[D]) -> tuple[D, ...]:
-    """The declarations without duplicates: a state that several agents use was read once for each of them.
+    """Remove duplicates: a state that several agents use was read once for each of them.
 
-    A declaration with a provided parameter belongs to the agent that it was read for, so it is no duplicate.
+    A declaration with a provided parameter belongs to one agent only, so it is no duplicate.
     """
     found: dict[tuple[object, ...], D] = {}
     for each in declared:
@@ -275,7 +275,7 @@ class Agent:
     source: str = ""
     """Where it was declared: module and class."""
     planner: PlannerType = PlannerType.GOAP
-    """What chooses the next action, unless a process is told otherwise."""
+    """The default planner of its processes."""
     chat: ChatbotMark | None = None
     """How people talk to it; None: it is no chatbot."""
     open: bool = False
@@ -323,7 +323,7 @@ class Agent:
         return certain or tuple(each for each in typed if any(fits(some, kind) for some in alternatives(each.output)))
 
     def with_components(self, components: Sequence["Agent"]) -> "Agent":
-        """This agent with the actions and conditions of components; a state that several lead to counts once."""
+        """This agent with the actions and conditions of components; a state that several of them share counts once."""
         others = [each for each in components if each.name != self.name]
         if not others:
             return self

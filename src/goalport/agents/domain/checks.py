@@ -1,7 +1,7 @@
-"""Checks of what decorators and their records are given.
+"""Checks of the arguments of decorators and of their records.
 
-A decorator runs when its module is imported, so that Python's message names the line that is wrong. Each function
-raises `TypeError` with the name of the parameter, what came and what to write.
+A decorator runs when its module is imported, so that Python's traceback names the faulty line. Each function raises
+`TypeError` with the parameter's name, the value, and what to write instead.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""The decorators: `@agent`, `@action`, `@condition`, `@cost`, `@achieves_goal`, `@component`, and what they are given.
+"""The decorators `@agent`, `@action`, `@condition`, `@cost`, `@achieves_goal`, `@component`, and their settings.
 
-They attach a record of their settings, a mark, and return the class or function unchanged. The marks are read later,
-in one place: by `reader`, when the agent is deployed. (User guide, section 3.6.)
+They attach a record of their settings, a mark, and return the class or function unchanged. The marks are read later, in
+one place: by `reader`, when the agent is deployed. (User guide, section 3.6.)
 """
 
 import math
@@ -29,7 +29,7 @@ _ANY_NUMBER = sys.maxsize
 class PlannerType(StrEnum):
     """How the next action is chosen (user guide, section 3.18).
 
-    Each member is written with its name, the numbers of goals that such an agent may have, and whether it asks a model.
+    Each member is defined by its name, the numbers of goals that such an agent may have, and whether it asks a model.
     """
 
     GOAP = "goap", range(1, _ANY_NUMBER), False
@@ -56,7 +56,7 @@ class PlannerType(StrEnum):
 
 
 _DEEPEST = 5
-"""How deep exception groups within exception groups are looked into."""
+"""The deepest nesting of exception groups that is inspected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class RetryPolicy:
     first_delay: float = 0.2
     """Seconds before the second attempt."""
     factor: float = 5.0
-    """Each further wait is so many times as long as the one before."""
+    """Each further wait is this many times as long as the previous one."""
     max_delay: float = 60.0
     """The longest wait, in seconds."""
     every_error: bool = False
@@ -95,14 +95,14 @@ class RetryPolicy:
 
 
 def transient(error: BaseException, depth: int = 0) -> bool:
-    """Whether a failure may pass by itself.
+    """Whether a failure is transient.
 
     The nearest `Retryable` or `NonRetryable` among its causes decides. Without one, time-outs and errors of transports
-    are transient, also as causes.
+    are transient, also if they are causes.
     """
     if (marked := _marked(error, depth)) is not None:
         return marked
-    # Only a library that is loaded can have raised; importing one here would cost every start.
+    # Only loaded libraries can have raised; importing them here would slow down every start.
     modules = (sys.modules.get(each) for each in ("httpx2", "httpx"))
     transports = tuple(each.TransportError for each in modules if each is not None)
     for each in causes(error):
@@ -118,14 +118,14 @@ def transient(error: BaseException, depth: int = 0) -> bool:
 
 
 def _marked(error: BaseException, depth: int = 0) -> bool | None:
-    """Whether to retry, by the nearest marker among the causes; None: there is none. In a group, one no is enough."""
+    """Whether to retry, by the nearest marker among the causes; None: no marker. In a group, one no is enough."""
     given_up = False
     for each in causes(error):
         if isinstance(each, (BadInput, NonRetryable)):
             return False
         if isinstance(each, Retryable) and not given_up:
             return True
-        given_up = given_up or isinstance(each, ProcessEnded)  # what a sub-process gave up was tried there
+        given_up = given_up or isinstance(each, ProcessEnded)  # the sub-process has already retried it
         if isinstance(each, BaseExceptionGroup) and depth < _DEEPEST:
             said = {_marked(leaf, depth + 1) for leaf in leaves(cast("BaseException", each))}
             if False in said or said == {True}:
@@ -138,15 +138,15 @@ OnDisconnect = Literal["kill", "detach"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Export:
-    """What `@achieves_goal(export=…)` says of a goal's publication (user guide, section 3.24.1)."""
+    """How `@achieves_goal(export=…)` publishes a goal (user guide, section 3.24.1)."""
 
     name: str = ""
     """The tool's name; by default `<agent>_<method>` in snake case."""
     remote: bool = False
     """Offer the goal over MCP."""
     starting_input_types: Sequence[type] = ()
-    """The types from which the goal can be started: each becomes a tool. By default those that its plan needs and no
-    action makes."""
+    """The types from which the goal can be started: each becomes a tool. By default the types that its plan needs and
+    no action produces."""
     title: str = ""
     """A title for people, shown by hosts instead of the name."""
     description: str = ""
@@ -161,23 +161,22 @@ class Export:
     """A hint for hosts: reaching the goal touches the world outside."""
     scopes: Sequence[str] | None = None
     """The scopes that a caller needs, all of them, to start the goal, to answer its questions and to end it. None: the
-    scope to read for a goal that is `read_only`, else the scope to write. An empty list: any valid credential will do.
-    """
+    scope to read for a goal that is `read_only`, else the scope to write. An empty list: any valid credential."""
     on_disconnect: OnDisconnect = "kill"
-    """What becomes of the process when its client disconnects: it ends ("kill") or goes on without it ("detach")."""
+    """Whether a disconnect of its client ends the process ("kill"), or the process goes on without it ("detach")."""
     long: bool | None = None
-    """Reaching the goal may take longer than hosts wait, or an agent that it starts may ask a person: after
-    `wait_budget` a request answers with a handle by which the process is followed. None: when some action of its agent
-    takes an `Ai`, or a model supervises it. A goal whose own agent may ask a person is treated so whatever is said."""
+    """Reaching the goal may take longer than hosts wait, or may involve a question of another agent to a person: after
+    `wait_budget` a request returns a handle for following the process. None: true if an action of its agent takes an
+    `Ai`, or if a model supervises it. A goal whose own agent may ask a person always counts as long."""
     durable: bool = False
     """Store each step of its processes, as is done for goals that are long or ask people; otherwise a process is stored
-    once, when it has ended."""
+    once, at its end."""
     wait_budget: float | None = None
-    """Seconds after which such a request answers; by default 45, and 240 when the caller asked for progress or shows a
-    person a form. A client that declares the Tasks extension gets a task after them; by default at once."""
+    """Seconds after which a request to a `long` goal returns; by default 45, or 240 if the caller asked for progress or
+    shows a person a form. A client that declares the Tasks extension gets a task then; by default at once."""
     max_cost: float = 0
-    """The most US dollars that reaching it may cost; 0: as the platform says. The smallest limit counts, here as below:
-    this one, that of the platform, and that of the caller."""
+    """The most US dollars that reaching it may cost; 0: no limit of its own. For this and the next three, the smallest
+    limit counts: this one, that of the platform, and that of the caller."""
     max_tokens: int = 0
     """The most tokens, of input and output together."""
     max_actions: int = 0
@@ -211,11 +210,11 @@ _ATTRIBUTE = "__goalport_marks__"
 
 
 class GroupRequirement(Protocol):
-    """A tool group that an action needs, and the tools that it must contain."""
+    """A tool group that an action needs, and tools that the group must contain."""
 
     @property
     def role(self) -> str:
-        """The role that the group plays."""
+        """The name of the role by which the group is found."""
         ...
 
     @property
@@ -226,7 +225,7 @@ class GroupRequirement(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentMark:
-    """What `@agent` or `@component` said of a class."""
+    """The settings of `@agent` or `@component` for a class."""
 
     name: str = ""
     description: str = ""
@@ -248,7 +247,7 @@ class AgentMark:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActionMark:
-    """What `@action` said of a method."""
+    """The settings of `@action` for a method."""
 
     description: str = ""
     pre: Sequence[str] = ()
@@ -266,7 +265,7 @@ class ActionMark:
     trigger: type | None = None
     read_only: bool = False
     repeatable: bool = True
-    """Whether it may run again when the program ended in its middle."""
+    """Whether it may run again if the program ended while it ran."""
     retry: RetryPolicy | None = None
     """How often a failure is tried again; None: the policy of the platform."""
     access: str | None = None
@@ -293,7 +292,7 @@ class ActionMark:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GoalMark:
-    """What `@achieves_goal` said of a method."""
+    """The settings of `@achieves_goal` for a method."""
 
     description: str
     value: float
@@ -309,7 +308,7 @@ class GoalMark:
 
 @dataclass(frozen=True, slots=True)
 class ConditionMark:
-    """What `@condition` said of a method."""
+    """The settings of `@condition` for a method."""
 
     name: str
     cost: float = 0.0
@@ -321,7 +320,7 @@ class ConditionMark:
 
 @dataclass(frozen=True, slots=True)
 class CostMark:
-    """What `@cost` said of a method."""
+    """The settings of `@cost` for a method."""
 
     name: str
 
@@ -346,9 +345,9 @@ def agent(cls: C | None = None, /, *, version: str = "0.1.0", **settings: Any) -
     """Mark a class as an agent: actions and at least one goal, planned together.
 
     `description` says what the agent is for, to people and to models that choose among agents, and defaults to the
-    class's docstring; `name` defaults to the class's name. An `opaque` agent keeps its actions to itself. `planner`
-    chooses the next action; a utility agent needs no goal. `access` says who may run its actions, as that of `@action`
-    does, and holds besides it. The class is read when an instance is deployed.
+    class's docstring; `name` defaults to the class's name. Other agents cannot use the actions of an `opaque` agent.
+    `planner` chooses the next action; a utility agent needs no goal. `access` is a rule about who may run its actions,
+    as in `@action`; both rules have to hold. The class is read when an instance is deployed.
     """
     require_settings("agent", settings, (each.name for each in fields(AgentMark) if each.name != "component"))
     mark = AgentMark(version=version, component=False, **settings)
@@ -364,7 +363,7 @@ def component(
 ) -> C | Callable[[C], C]:
     """Mark a class whose actions and conditions every agent of the platform may use; it needs no goal of its own.
 
-    `access` is as that of `@agent`.
+    `access` is the same as in `@agent`.
     """
     mark = AgentMark(name=name, description=description, component=True, access=access)
     return partial(put_mark, mark) if cls is None else put_mark(mark, cls)
@@ -399,15 +398,15 @@ def action(function: Callable[..., Any] | None = None, /, **settings: Any) -> An
 
     Parameters of domain types are its preconditions and its return type is its effect. `description`: for people and
     models. `pre`, `post`: names of conditions that must hold before, and may hold after. `can_rerun`: may run again in
-    the same process. `clear_blackboard`: leave nothing but the output. `cost`, `value`: by convention from 0 to 1, or
-    computed on each planning by the `@cost` method named in `cost_method`, `value_method`. `tool_groups`: roles whose
-    tools the action uses if they are there; `required_tool_groups`: roles without whose group it cannot run;
+    the same process. `clear_blackboard`: remove all objects but the output. `cost`, `value`: by convention from 0 to 1,
+    or computed on each planning by the `@cost` method named in `cost_method`, `value_method`. `tool_groups`: roles
+    whose tools the action uses if available; `required_tool_groups`: roles without whose group it cannot run;
     `tool_group_requirements`: the same, with the names of tools that the group must have. `output_binding`: the name of
     the output. `trigger`: run only when the newest object is of this type. `read_only`: changes nothing. `repeatable`:
-    begins again after a crash in its middle, with the same `context.key`; otherwise the process is stuck until somebody
-    says how it goes on. `retry`: how often a failure is tried again; None: as the platform says. `access`: the scopes
-    that the caller of the process needs, such as "finance:write", or an expression such as
-    "expr: caller.has('finance:write') and order.total < 100"; refused, the process fails. (User guide, 3.6.2.)
+    begins again after a crash while it ran, with the same `context.key`; otherwise the process is stuck until somebody
+    decides. `retry`: how often a failure is tried again; None: as the platform says. `access`: the scopes that the
+    caller of the process needs, such as "finance:write", or an expression such as "expr: caller.has('finance:write')
+    and order.total < 100"; if access is denied, the process fails. (User guide, 3.6.2.)
     """
     require_settings("action", settings, (each.name for each in fields(ActionMark)))
     mark = ActionMark(**settings)
@@ -419,7 +418,7 @@ def condition(function: F, /) -> F: ...
 @overload
 def condition(*, name: str = "", cost: float = 0.0) -> Callable[[F], F]: ...
 def condition(function: Callable[..., Any] | None = None, /, *, name: str = "", cost: float = 0.0) -> Any:
-    """Mark a method that answers whether a condition holds; `name` defaults to the method's name.
+    """Mark a method that returns whether a condition holds; `name` defaults to the method's name.
 
     It is called only when its answer can change the plan, but perhaps often, so it must have no side effects. Of
     several conditions that a plan depends on, the one of least `cost` is called first. While an object that it needs is
@@ -463,10 +462,10 @@ def achieves_goal(
     examples: Sequence[str] = (),
     export: Export | None = None,
 ) -> Any:
-    """Mark a method whose completion achieves a goal; alone, it makes the method an action too.
+    """Mark a method whose completion achieves a goal; the method needs no `@action` besides.
 
-    `description` says what is achieved, for people and for the model that calls the published tool. `value` is what
-    reaching it is worth among several goals. `export` says whether and how it is published. (User guide, 3.6.9.)
+    `description` says what is achieved, for people and for the model that calls the published tool. `value` is the
+    value of the goal compared with other goals. `export` says whether and how it is published. (User guide, 3.6.9.)
     """
     if description is None or undescribed is not None:
         raise TypeError(
@@ -479,7 +478,7 @@ def achieves_goal(
 
 def marks_of(marked: object) -> Mapping[type, object]:
     """The marks of an object itself, not of its bases, by their class."""
-    # Some objects raise anything when they are asked for an attribute that they lack.
+    # Some objects raise arbitrary exceptions on access to a missing attribute.
     own = vars(marked) if type(marked).__dictoffset__ else {}
     return own.get(_ATTRIBUTE, {})
 
@@ -503,12 +502,12 @@ def lacks_mark(cls: type) -> bool:
 @lru_cache(maxsize=64)
 def _acts(cls: type) -> bool:
     """Whether a class itself has actions. Cached for the bases that all models share, which have many members."""
-    # Only what can be called: other members, such as pydantic's, may refuse to be looked into.
+    # Only callables: other members, such as pydantic's, may raise on access to attributes.
     return any({ActionMark, GoalMark} & marks_of(each).keys() for each in vars(cls).values() if callable(each))
 
 
 def put_mark(mark: object, marked: Any) -> Any:
-    """Mark an object, besides the marks of other classes that it has, and return it."""
+    """Add a mark to an object, in addition to its marks of other classes, and return the object."""
     if isinstance(marked, (property, cached_property)):
         raise TypeError("Expected a method to mark, but got a property, which nobody calls. Make a method of it.")
     if isinstance(marked, str):

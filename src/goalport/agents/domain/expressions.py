@@ -1,13 +1,13 @@
 """Expressions over objects: `expr: order.total > 100 and 'gift' in tags`, in Jinja's sandbox, never `eval`.
 
-As a precondition an expression is a condition like any other: a name, and a function that answers from the blackboard.
-A name in it stands for the object of that binding, else for the newest object whose class is so called
-(`PurchaseOrder`, also spelt `purchaseOrder` or `purchase_order`). While such an object is missing the answer is no; an
-expression that fails has no answer. (User guide, section 3.18.1.)
+As a precondition an expression is a condition like any other: a name, and a function that evaluates it. A name in it
+means the object of that binding, else the newest object whose class has that name (`PurchaseOrder`, also spelt
+`purchaseOrder` or `purchase_order`). While such an object is missing the expression is false; if its evaluation fails,
+it is unknown. (User guide, section 3.18.1.)
 
-`@action(access="finance:write")` names the scopes of those who may run an action, `@action(access="expr:
+`@action(access="finance:write")` names the scopes that a caller needs; `@action(access="expr:
 caller.has('finance:write') and order.total < 100")` says more. Access is decided each time that the action is about to
-run, with its arguments, and never while planning: no other way to the goal is taken in its place.
+run, with its arguments, and never while planning: if it is denied, no other way to the goal is tried.
 """
 
 import re
@@ -42,7 +42,7 @@ class UnsetName(UndefinedError):
 
 
 class _Unset(StrictUndefined):
-    """The value of an undefined name. A missing object is no mistake; a missing attribute of an object is one."""
+    """The value of an undefined name. A missing object makes an expression false; a missing attribute is an error."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class _Unset(StrictUndefined):
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled expression and the names that it looks at. Use `Expression.of`."""
+    """A compiled expression and the names in it. Use `Expression.of`."""
 
     source: str
     names: frozenset[str]
@@ -77,11 +77,11 @@ class Expression:
 
     @property
     def condition(self) -> Condition:
-        """The condition that the planner sees."""
+        """The expression as a condition for the planner."""
         return Condition(f"{EXPRESSION} {self.source}", self.answer, (Injected("blackboard", Blackboard),))
 
     async def answer(self, blackboard: Blackboard) -> bool:
-        """Whether it holds for what is on a blackboard. Raises what evaluating it raises."""
+        """Whether it holds for the objects on a blackboard. Raises the errors of its evaluation."""
         found: dict[str, object] = {}
         for name in self.names:
             named = (each for each in reversed(blackboard.objects) if name in spellings(type(each)))
@@ -90,7 +90,7 @@ class Expression:
                 found[name] = value
         try:
             answer = self.compiled(found)
-            bool(answer)  # an unset name as the whole answer is noticed only when somebody looks
+            bool(answer)  # an expression that is only an unset name raises no earlier
         except UnsetName:
             return False
         if not isinstance(answer, bool):
@@ -132,7 +132,7 @@ def tokens_of(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def spellings(cls: type) -> frozenset[str]:
-    """The names that an expression may use for an object of a class: its class's and its bases', in each spelling."""
+    """The names that an expression may use for an object: those of its class and of the bases, in each spelling."""
     names = [each.__name__ for each in cls.__mro__ if each.__module__ != "builtins"]
     return frozenset(
         spelt for name in names for spelt in (name, name[0].lower() + name[1:], _HUMP.sub("_", name).lower())
@@ -163,7 +163,7 @@ def _instance_of(value: object, name: str) -> bool:
 
 
 class _Sandbox(BoundedSandbox):
-    """A sandbox in which no expression can take all time or memory by one operator."""
+    """A sandbox that limits operators which could take excessive time or memory."""
 
     intercepted_binops = frozenset({"**", "*", "%"})
 
@@ -185,7 +185,7 @@ _CALLER = "caller"
 
 
 class AccessDenied(BadInput):
-    """The caller of a process may not run an action. It is not tried again, and nothing is run in its place."""
+    """The caller of a process may not run an action. The action is not tried again, and no other runs in its place."""
 
     def __init__(self, action: str, lacking: str) -> None:
         super().__init__(f"{action} was not run, because it needs {lacking}. Whoever runs this server can grant more.")
@@ -194,17 +194,17 @@ class AccessDenied(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """One rule that an action has; several hold together."""
+    """One access rule of an action; all its rules must hold."""
 
     text: str
-    """As it is written."""
+    """The rule as it was written."""
     scopes: Sequence[str] = ()
     """The scopes that a caller needs, if the rule names scopes."""
     expression: Expression | None = None
 
     @classmethod
     def of(cls, origin: Origin, text: str, parameters: Sequence[Parameter]) -> "AccessRule":
-        """The rule that is written for an action with these parameters. Raises `DeclarationError`."""
+        """The rule of a text, for an action with these parameters. Raises `DeclarationError`."""
         expression = None
         try:
             if is_expression(text):
@@ -229,7 +229,7 @@ class AccessRule:
         return cls(text, expression=expression)
 
     def lacking(self, caller: Caller, arguments: Mapping[str, object]) -> str:
-        """What is missing for the rule to hold, in words; empty if it holds. Raises what its expression raises."""
+        """What is missing for the rule to hold, in words; empty if it holds. Raises the errors of its expression."""
         if self.expression is None:
             missing = [each for each in self.scopes if not caller.has(each)]
             return f"{'the scope' if len(missing) == 1 else 'the scopes'} {' and '.join(missing)}" if missing else ""

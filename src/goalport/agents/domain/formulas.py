@@ -1,10 +1,10 @@
 """Formulas over conditions, and the encoding of an agent for the planner, which knows only facts.
 
 A formula combines conditions by `and`, `or` and `not`: `!busy`, `paid or (regular and known)`, also in `expr:`. It is
-turned into alternatives, each a set of conditions that must hold and of some that must not. So each condition is asked
-by itself, only when it matters, and one that has no answer makes neither a formula nor its opposite true. The encoding
-says which facts an agent's actions need and bring about; it knows types and their hierarchy. The state of the world is
-read from the blackboard by the process. (User guide, sections 3.2 and 3.6.)
+converted to alternatives (disjunctive normal form): each is a set of conditions with the values that they must have. So
+each condition is evaluated by itself, only when it matters; an unknown condition makes neither a formula nor its
+negation true. The encoding says which facts an agent's actions require and change; it knows types and their hierarchy.
+The process reads the state of the world from the blackboard. (User guide, sections 3.2 and 3.6.)
 """
 
 import re
@@ -48,7 +48,7 @@ class _Not:
 class _Joined:
     parts: tuple["_Formula", ...]
     by_and: bool
-    """Whether all of the parts have to hold, and not any of them."""
+    """Whether all parts have to hold (`and`); otherwise one of them (`or`)."""
 
 
 _Formula = _Leaf | _Not | _Joined
@@ -57,8 +57,8 @@ _Formula = _Leaf | _Not | _Joined
 class When(str):
     """A condition that can be combined by `&`, `|` and `~`, for `pre=`: `pre=[When("paid") & ~When(busy)]`.
 
-    It is the text of a formula: the name of a condition, the function that is one, or an expression (`expr: …`). A
-    condition that has no answer makes neither a formula nor its opposite true.
+    It is the text of a formula. Its argument is a condition's name, a function that is a condition, or an expression
+    (`expr: …`). An unknown condition makes neither a formula nor its negation true.
     """
 
     __slots__ = ()
@@ -99,7 +99,7 @@ class When(str):
 
 
 def checked(origin: Origin, settings: ActionMark) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The formulas of `pre` and `post`, checked and spelt as the planner knows them. Raises `DeclarationError`."""
+    """The formulas of `pre` and `post`, checked and in the planner's spelling. Raises `DeclarationError`."""
     pre, post = canonical(origin, settings.pre), canonical(origin, settings.post)
     what = "pre"
     try:
@@ -123,8 +123,8 @@ def names_known(agent: Agent) -> frozenset[str]:
 def needs_of(action: Action, known: frozenset[str]) -> tuple[Term, ...]:
     """The alternatives of an action's `pre`: one of them has to hold.
 
-    `known`: the names of conditions. They take precedence: a formula that equals such a name is that condition, even if
-    it has an "and" in it, and in an expression the name is the condition and no object. Raises `DeclarationError`.
+    `known`: the names of conditions, which take precedence: a formula that equals such a name is that condition, even
+    if it contains an "and"; in an expression the name means the condition and not an object. Raises `DeclarationError`.
     """
     try:
         return _alternatives(action.settings.pre, known)
@@ -144,7 +144,7 @@ def promises_of(texts: Iterable[str]) -> Term:
 
 
 def conditions_of(agent: Agent) -> tuple[Condition, ...]:
-    """The conditions that may have to be asked for an agent: its methods, and the expressions in its formulas."""
+    """The conditions that an agent may have to evaluate: its methods, and the expressions in its formulas."""
     known = names_known(agent)
     named = (name for action in agent.actions for term in needs_of(action, known) for name in term)
     promised = (name for action in agent.actions for name in promises_of(action.settings.post))
@@ -200,7 +200,7 @@ def _leaves(formula: _Formula) -> Iterator[str]:
 
 
 def _terms(formula: _Formula, *, value: bool) -> tuple[Term, ...]:
-    """The alternatives in which a formula has the value; those that contradict themselves are left out."""
+    """The alternatives in which a formula has the value; contradictory ones are omitted."""
     match formula:
         case _Leaf(text):
             return ({text: value},)
@@ -230,7 +230,7 @@ def _bounded(terms: tuple[Term, ...]) -> tuple[Term, ...]:
 
 
 class _Reader:
-    """Reads a formula out of tokens: `or` binds least, then `and`, then `not` and `!`."""
+    """Parses a formula from tokens: `or` binds least, then `and`, then `not` and `!`."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self._tokens = [each for each in tokens if each]
@@ -259,7 +259,7 @@ class _Reader:
             return _Not(self._not())
         began, depth = self._at, 0
         if self._take("("):
-            # A part in parentheses, unless they end before the part does.
+            # A parenthesized part, unless the text goes on after the parenthesis, as in `(a + b) > c`.
             with suppress(ValueError):
                 found = self._any()
                 if self._take(")") and self._next() in ("", "and", "or", ")"):
@@ -288,7 +288,7 @@ class _Reader:
 
 
 def plan_goal(goal: Goal) -> PlanGoal:
-    """A goal as the planner sees it: its action has run and its output is there."""
+    """A goal for the planner: its action has run, and its output is on the blackboard."""
     requires: dict[Fact, bool] = {HasRun(goal.action): True}
     if goal.output is not None:
         requires[Available(goal.output, goal.output_binding)] = True
@@ -307,7 +307,7 @@ def operators_of(agent: Agent) -> tuple[Operator, ...]:
         namesakes[action.short_name].append(action)
     found: list[Operator] = []
     for action in agent.actions:
-        # In substates of an action's state that override the action, their own action runs.
+        # If a substate overrides an action of its base state, only the substate's action applies to it.
         base = action.origin.owner
         owners = [each.origin.owner for each in namesakes[action.short_name]] if is_state(base) else []
         below = [each for each in owners if base and each and each is not base and issubclass(each, base)]
@@ -357,7 +357,7 @@ class _KnownFacts:
 
 
 def _facts_of(agent: Agent, terms: Mapping[str, Sequence[Term]]) -> Iterator[Fact]:
-    """Every fact that some action or goal of the agent may need or forbid, each once."""
+    """All facts that an action or goal of the agent may require or change, each once."""
     found: dict[Fact, None] = {}
     for action in agent.actions:
         found |= {fact: None for term in terms[action.name] for fact in _needs(action, term)}
@@ -382,10 +382,10 @@ def _operators(action: Action, term: Term, facts: _KnownFacts, *, alone: bool) -
     exits = action.outputs.exits or ((),)
     wherever = "" if alone else f" if {' and '.join(('' if value else 'not ') + name for name, value in term.items())}"
     for exit_, suffix in zip(exits, _suffixes(exits), strict=True):
-        # What keeps an action from running twice: it has not run yet, and its output is not there.
+        # An action does not run twice: it requires that it has not run and that its output is absent.
         guards: dict[Fact, bool] = {} if action.settings.can_rerun else {HasRun(action.name): False}
         for kind in exit_ if guards and not action.settings.clear_blackboard else ():
-            # An action may make a new version of an object that it takes: the old one does not keep it from running.
+            # An action may return a new version of an object that it takes: the old one must not prevent that.
             if not any(fits(each.type, kind) for each in action.inputs if each.required):
                 guards[Available(kind, action.output_binding)] = False
         yield Operator(

@@ -1,9 +1,9 @@
-"""Reading a marked class into an `Agent`: once, when it is deployed, with every mistake explained.
+"""Reads a marked class into an `Agent`: once, when it is deployed, with every mistake explained.
 
-The states that its actions may lead to are read with it. The reader looks at marks and signatures and calls nothing but
-the constructor of a class without an instance. An agent's or component's methods are bound to its instance. A state's
-are not: their own object is an input like any other, so that a state's actions count only while it is there. (User
-guide, section 3.6.)
+The states that its actions may enter are read with it. The reader looks at marks and signatures and calls only
+constructors, if it gets a class instead of an instance. Methods of an agent or component are bound to its instance.
+Methods of a state are not: their `self` is an input like any other, so that a state's actions apply only while the
+state is on the blackboard. (User guide, section 3.6.)
 """
 
 import inspect
@@ -48,12 +48,12 @@ _WITHIN: tuple[tuple[type, str], ...] = (
     (property, "fget"),
     (cached_property, "func"),
 )
-"""For each kind of descriptor, the attribute that holds the function."""
+"""For each kind of descriptor, the attribute with its function."""
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """What one class adds to an agent."""
+    """The declarations in one class."""
 
     actions: tuple[Action, ...] = ()
     goals: tuple[Goal, ...] = ()
@@ -78,7 +78,7 @@ def read_members(
 ) -> Members:
     """The members of the class of `owner`, or of a state of the agent `owner`.
 
-    `costs` are the agent's, which its states may name too. Raises `DeclarationError`.
+    `costs` are the agent's; its states may refer to them by name. Raises `DeclarationError`.
     """
     for name, earlier, later in hidden_methods(cls):
         raise DeclarationError(
@@ -116,7 +116,7 @@ def read_action(
     mark: ActionMark | None = None,
     resolvers: Sequence[Resolver] = (),
 ) -> Action:
-    """The action that a plain function is, for agents built by hand. Raises `DeclarationError`."""
+    """The action made from a plain function, for agents built by hand. Raises `DeclarationError`."""
     origin = Origin(function)
     settings = mark or mark_of(function, ActionMark) or ActionMark()
     action_name = name or getattr(function, "__name__", "action")
@@ -125,7 +125,7 @@ def read_action(
 
 
 def read_goal(action: Action, mark: GoalMark) -> Goal:
-    """The goal that the completion of an action reaches. Raises `DeclarationError` if the action leaves no trace."""
+    """The goal that an action achieves. Raises `DeclarationError` if the action clears the record that it has run."""
     if action.settings.clear_blackboard:
         raise action.origin.error(
             expected="a goal whose action leaves a trace",
@@ -139,7 +139,7 @@ def read_goal(action: Action, mark: GoalMark) -> Goal:
 
 
 class _Reading:
-    """One class being read, on behalf of an agent's instance."""
+    """Reads one class on behalf of an agent's instance."""
 
     def __init__(self, cls: type, owner: object, services: frozenset[type], resolvers: Sequence[Resolver]) -> None:
         self._cls = cls
@@ -147,7 +147,7 @@ class _Reading:
         self._services = services
         self._resolvers = resolvers
         self._holder = owner if isinstance(owner, cls) else cls
-        # What a base class demands holds in its subclasses too, and what an agent demands holds in its states.
+        # Access rules of a base class apply to its subclasses too, and those of an agent to its states.
         classes = dict.fromkeys((*cls.__mro__, *type(owner).__mro__))
         marks = [found for each in classes if (found := mark_of(each, AgentMark))]
         self._class_access = tuple(dict.fromkeys(each.access for each in marks if each.access is not None))
@@ -177,7 +177,7 @@ class _Reading:
         return Cost(mark.name or name, origin.function, parameters, self._owner)
 
     def _method(self, name: str) -> tuple[Origin, tuple[Parameter, ...]]:
-        """A method and its parameters; one whose first parameter would be filled with its own object is refused."""
+        """A method and its parameters. Raises `DeclarationError` if it lacks `self`."""
         origin = Origin(getattr(self._holder, name), self._cls)
         method = inspect.getattr_static(self._cls, origin.written.__name__, None)
         if inspect.isfunction(method) and inspect.getargs(method.__code__).args[:1] != ["self"]:
@@ -200,7 +200,7 @@ def _marked_methods(cls: type) -> Iterator[tuple[str, dict[type, Any]]]:
         for name, value in vars(base).items():
             if name.startswith("__"):
                 continue
-            # A mark stands on the outermost of several decorators, or on a function that they wrap.
+            # A mark may be on the outermost of several decorators, or on a function that they wrap.
             marks = {kind: mark for each in reversed(list(_layers(value))) for kind, mark in marks_of(each).items()}
             if marks and isinstance(value, property | cached_property):
                 inner: Any = list(_layers(cast("object", value)))[1]
@@ -213,12 +213,12 @@ def _marked_methods(cls: type) -> Iterator[tuple[str, dict[type, Any]]]:
                 found[name] = found.get(name, {}) | marks
             elif name in found and value is None:
                 del found[name]
-    # What is abstract here is what its subclasses do.
+    # Abstract methods are declared by subclasses.
     return (pair for pair in found.items() if not getattr(getattr(cls, pair[0]), "__isabstractmethod__", False))
 
 
 def _layers(value: object) -> Iterator[object]:
-    """A member of a class and the functions that it wraps, from the outside in, by `__wrapped__` and descriptors."""
+    """A member of a class and the functions that it wraps, outermost first, by `__wrapped__` and descriptors."""
     seen: list[object] = []
     layer: Any = value
     while layer is not None and not any(layer is each for each in seen):
@@ -276,9 +276,9 @@ def _refuse_other_return(origin: Origin, kind: type) -> Outputs:
 def read_agent(declared: object, services: frozenset[type] = frozenset(), resolvers: Sequence[Resolver] = ()) -> Agent:
     """The agent or component that an object declares.
 
-    `declared` is an instance of a marked class, a marked class that can be constructed without arguments, or an
-    `Agent` built by hand. `services` are the types that are injected; `resolvers` fill the parameters that
-    they claim. Raises `DeclarationError`.
+    `declared` is an instance of a marked class, a marked class that can be constructed without arguments, or an `Agent`
+    built by hand. `services` are the types that are injected; `resolvers` fill the parameters that they support. Raises
+    `DeclarationError`.
     """
     if isinstance(declared, Agent):
         return declared
@@ -330,7 +330,7 @@ def read_agent(declared: object, services: frozenset[type] = frozenset(), resolv
 
 
 def _reachable_states(actions: Iterable[Action]) -> Iterator[type]:
-    """The states that the results of actions may turn out to be, each once.
+    """The states that results of actions may be, each once, including substates.
 
     Raises `DeclarationError` for a class that could not be found again when a stored process is resumed.
     """
@@ -341,7 +341,7 @@ def _reachable_states(actions: Iterable[Action]) -> Iterator[type]:
         kind = waiting.pop(0)
         if kind not in seen and kind is not State:
             seen[kind] = None
-            # `@dataclass(slots=True)` makes a class anew, and the first one lives on for a while.
+            # `@dataclass(slots=True)` creates a second class, and the first one is collected only later.
             below = {(each.__module__, each.__qualname__): each for each in kind.__subclasses__()}
             waiting.extend(below.values() if is_state(kind) else [])
     for kind in filter(is_state, seen):
@@ -380,7 +380,7 @@ def _refuse_without_goal(mark: AgentMark, description: str, members: Members, cl
 
 
 def _unmarked_methods(cls: type) -> list[Callable[..., object]]:
-    """The methods of the class that look like actions which nobody marked."""
+    """The unmarked methods of the class that look like actions."""
     return [
         each
         for name, each in vars(cls).items()
@@ -390,7 +390,7 @@ def _unmarked_methods(cls: type) -> list[Callable[..., object]]:
 
 
 def unmarked_givers(agent: Agent, kind: object) -> list[str]:
-    """The methods without a mark, in the classes of an agent, that would give an object of a type and take none."""
+    """The unmarked methods in an agent's classes that return an object of a type and take none of it."""
     found: list[str] = []
     for cls in dict.fromkeys(type(each.owner) for each in agent.actions if each.owner is not None):
         for method in (Origin(each, cls) for each in _unmarked_methods(cls)):

@@ -1,8 +1,8 @@
-"""What a method's signature says: which parameters are inputs, which are services, and what the method gives.
+"""The meaning of a method's signature: which parameters are inputs, which are services, and what it returns.
 
-Only annotations are read; nothing is called. The service types are passed in, as they are defined on higher floors. The
-classes that users build signatures with stand here too: the input of a user, results of several parts, states. A state
-is a stage of an agent: a class whose methods are actions that count only while its object is there.
+Only annotations are read; nothing is called. The service types are passed in, as they are defined in higher rooms. Also
+here are the classes that users write in signatures: the input of a user, results of several parts, states. A state is a
+stage of an agent: a class whose methods are actions that apply only while its object is on the blackboard.
 """
 
 import inspect
@@ -60,14 +60,14 @@ class UserInput:
 
 
 SERVICES: Final[ContextVar[Callable[[type], object | None]]] = ContextVar("goalport_services", default=lambda _: None)
-"""The services of the platform by type, where an action runs; None for each elsewhere."""
+"""Returns the platform's service of a type while an action runs; returns None elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
     """`Annotated[T, Named("x")]`: the object bound as `x`, not just the newest of its type.
 
-    Without a name, the parameter's own name is meant. (User guide, section 3.2.4.)
+    Without a name, it is the object bound to the parameter's own name. (User guide, section 3.2.4.)
     """
 
     name: str | None = None
@@ -83,12 +83,12 @@ class Named:
 class Provided:
     """`Annotated[T, Provided]`: filled with the enclosing agent or component, or with a service of the platform.
 
-    Such a parameter is never a precondition. In a function that is a tool it is filled with a service.
+    Such a parameter is never a precondition. In a tool function it is filled with a service.
     """
 
     @staticmethod
     def __goalport_provided__(kind: type) -> object | None:
-        """The service of a type where the calling code runs, or None."""
+        """The platform's service of a type in the running action, or None."""
         return SERVICES.get()(kind)
 
 
@@ -100,10 +100,10 @@ def inject(kind: C) -> C:
 
 @dataclass_transform(frozen_default=True)
 class SomeOf:
-    """The base of a result of several optional parts: it goes on the blackboard, and each field that is not None too.
+    """The base of a result of several optional parts: the result and each part that is not None go on the blackboard.
 
-    A plain subclass becomes a frozen dataclass, whose fields are all `T | None`; a dataclass or pydantic model can be
-    one as well. (User guide, section 3.6.7.)
+    A plain subclass becomes a frozen dataclass, whose fields are all `T | None`; a dataclass or pydantic model can be a
+    subclass too. (User guide, section 3.6.7.)
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -112,13 +112,13 @@ class SomeOf:
             _complete(base)
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
-        # Not when the class is made: there may be a decorator above it, which would find the dataclass made already.
+        # Not in `__init_subclass__`: a decorator above the class would find it to be a dataclass already.
         _complete(cls)
         return super().__new__(cls)
 
 
 def _complete(cls: type) -> None:
-    """Make a plain subclass of `SomeOf` a frozen dataclass; `Aggregation` has no fields, and may have models below."""
+    """Make a plain subclass of `SomeOf` a frozen dataclass; not `Aggregation`, which may have models below it."""
     if (
         SomeOf in cls.__mro__[1:]
         and cls is not Aggregation
@@ -130,16 +130,16 @@ def _complete(cls: type) -> None:
 
 @dataclass_transform(frozen_default=True)
 class Aggregation(SomeOf):
-    """The base of an object that is made of several: `class Household(Aggregation): person: Person; home: Home`.
+    """The base of an object composed of others: `class Household(Aggregation): person: Person; home: Home`.
 
-    A parameter of such a type is made of the newest object of each field's type, each time when it is filled. A field
-    that has a default, or may be None, need not be there. As a result, or given to a process, it is a `SomeOf`: its
+    A parameter of such a type is composed of the newest object of each field's type, each time it is filled. A field
+    with a default, or that may be None, is optional. As a result, or as an input of a process, it is a `SomeOf`: its
     parts go on the blackboard too. (User guide, section 3.2.4.)
     """
 
 
 def part_names(kind: type[SomeOf]) -> tuple[str, ...]:
-    """The fields of a result of several parts, by their names; none where it has none."""
+    """The field names of a result of several parts; empty if it has no fields."""
     _complete(kind)
     if is_dataclass(kind):
         return tuple(each.name for each in fields(kind))
@@ -160,9 +160,8 @@ def parts_of(value: object) -> Iterator[tuple[object, object]]:
 class State:
     """The base of an agent's states: a plain subclass becomes a frozen dataclass.
 
-    Write `class Stage(State): ...`, and one subclass of it for each stage: its fields are what the stage must know, its
-    `@action` methods what can be done there. It needs no `@dataclass`. A subclass that is a pydantic model is left as
-    it is.
+    Write `class Stage(State): ...`, and one subclass of it for each stage: its fields are the data of the stage, its
+    `@action` methods what can be done there. It needs no `@dataclass`. A subclass that is a pydantic model stays one.
     """
 
     __goalport_state__ = True
@@ -197,11 +196,11 @@ class Input:
     required: bool = True
     default: object = None
     parts: "tuple[Input, ...]" = ()
-    """The inputs that an aggregation is made of, one per field; the default of optional ones is `Parameter.empty`."""
+    """The inputs of an aggregation, one per field; the default of optional ones is `Parameter.empty`."""
 
     @property
     def leaves(self) -> "tuple[Input, ...]":
-        """The inputs that are looked up on the blackboard: the parts or, where there are none, this one."""
+        """The inputs that are looked up on the blackboard: the parts or, without parts, this input."""
         return tuple(replace(each, required=each.required and self.required) for each in self.parts) or (self,)
 
 
@@ -227,7 +226,7 @@ class Resolver(Protocol):
     """Fills the parameters that it supports; the process calls it."""
 
     def supports(self, parameter: inspect.Parameter, /) -> bool:
-        """Whether it fills this parameter, whose annotation has been looked up."""
+        """Whether it fills this parameter, whose annotation is already resolved."""
         ...
 
 
@@ -245,11 +244,11 @@ Parameter = Input | Injected | ProvidedInput | Resolved
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What a method may give: an exit for each member of a union, with the types that it puts on the blackboard."""
+    """The possible results of a method: an exit for each member of a union, with the types that it adds."""
 
     exits: tuple[tuple[object, ...], ...]
     type: object = None
-    """The declared type without None; None when nothing comes out."""
+    """The declared type without None; None if the method returns nothing."""
     may_decline: bool = False
     may_wait: bool = False
     """Whether the method may return a question instead, whose answer is the output."""
@@ -265,8 +264,8 @@ def read_parameters(
 ) -> tuple[Parameter, ...]:
     """The parameters of a bound method or function, in order.
 
-    `subject` is the class of a method that is not bound: its first parameter is an input of that type. A parameter
-    that one of the `resolvers` supports is left to the first of those, whatever its type.
+    `subject` is the class of an unbound method: its first parameter is an input of that type. A parameter that several
+    `resolvers` support is filled by the first of them, whatever its type.
     """
     hints = origin.hints()
     signature = inspect.signature(origin.function)
@@ -290,7 +289,7 @@ def read_parameters(
 
 
 def read_outputs(origin: Origin) -> Outputs:
-    """What the return annotation promises. Raises `DeclarationError` where there is none that the planner can use."""
+    """The outputs by the return annotation. Raises `DeclarationError` if the planner cannot use the annotation."""
     hints = origin.hints()
     if "return" not in hints:
         raise origin.error(
@@ -386,7 +385,7 @@ def _read_input(origin: Origin, name: str, members: list[object], markers: tuple
 
 
 def _parts(origin: Origin, name: str, kind: object) -> Iterator[Input]:
-    """The inputs that an aggregation is made of. A part that is an aggregation itself is looked up as a whole."""
+    """The inputs of an aggregation. A part that is an aggregation itself is looked up as a whole."""
     whole, arguments = taken_apart(kind)
     if not (isinstance(whole, type) and issubclass(whole, Aggregation)):
         return
@@ -459,7 +458,7 @@ def _check_type(origin: Origin, kind: object, where: str) -> None:
 def _unwrapped(hint: object) -> tuple[object, tuple[object, ...]]:
     """An annotation without `Annotated` and aliases, and the markers that it had, also inside `… | None`.
 
-    A NewType counts as the type that it is made of, since at run time its values look like any others.
+    A NewType counts as its supertype, since at run time its values look like those of the supertype.
     """
     if isinstance(hint, NewType) or is_alias(hint):
         return _unwrapped(cast("Any", hint).__supertype__ if isinstance(hint, NewType) else hint.__value__)
@@ -473,7 +472,7 @@ def _unwrapped(hint: object) -> tuple[object, tuple[object, ...]]:
 
 
 def _joined(members: list[object]) -> object:
-    """The union of types; None where there are none."""
+    """The union of types; None if there are none."""
     if not members:
         return None
     return members[0] if len(members) == 1 else Union[tuple(members)]  # noqa: UP007 - built at run time

@@ -1,6 +1,6 @@
-"""`WaitFor`, which an action returns to wait for a person: what is asked, and of which type the answer is.
+"""`WaitFor`, which an action returns to wait for a person: the question, and the type of the answer.
 
-Data: nothing here waits. The process asks, keeps the question and binds the answer. (User guide, "Human in the loop".)
+Data: nothing here waits. The process asks, stores the question and binds the answer. (User guide, "Human in the loop".)
 """
 
 from collections import Counter
@@ -28,8 +28,8 @@ P = TypeVar("P")
 class WaitFor(Generic[T]):
     """What an action returns to wait for a person: `-> WaitFor[Feedback]` has the effect of `Feedback`.
 
-    Use `form_submission`, `confirmation`, `choice`, `input` or `url`. Subclass it where the answer has to be translated
-    into what the next action needs: override `response_type` and `accept`.
+    Use `form_submission`, `confirmation`, `choice`, `input` or `url`. Subclass it if the answer has to be converted to
+    the object that the next action needs: override `response_type` and `accept`.
     """
 
     message: str
@@ -46,19 +46,19 @@ class WaitFor(Generic[T]):
 
     @property
     def response_type(self) -> object:
-        """The type of what the person sends. Raises `TypeError` where a subclass does not say it."""
+        """The type of the person's answer. Raises `TypeError` if a subclass does not define it."""
         raise TypeError(f"{type(self).__name__} does not say what it waits for. Override response_type and accept.")
 
     def accept(self, response: Any) -> T | None:
-        """The object that an answer gives; None: the person said no.
+        """The object made from an answer; None: the person said no.
 
-        Raises `ValueError` for an answer that the person has to correct, and `TypeError` where a subclass does not say
-        what an answer gives.
+        Raises `ValueError` for an answer that the person has to correct, and `TypeError` if a subclass does not define
+        it.
         """
         raise TypeError(f"{type(self).__name__} does not say what an answer comes to. Override accept.")
 
     def asked_as(self, question_id: str, process_id: str) -> "WaitFor[T]":
-        """The same question, with its id and that of its process filled in where it uses them."""
+        """The same question, with its id and its process's id filled in, if it uses them."""
         return self
 
     @staticmethod
@@ -68,9 +68,9 @@ class WaitFor(Generic[T]):
         """Ask for an object of a type, as a form of its fields.
 
         `message`: the question, in words for a person. `kind`: a dataclass or pydantic model. `prefill`: a draft of the
-        object; its values stand in the form, and count for the fields that the person leaves as they are. `expires_in`:
-        seconds after which the question counts as declined; None: never. Raises `TypeError` for a message that is
-        empty, for a type of which no form can be made, and for a draft of another type.
+        object; its values are shown in the form, and are used for fields that the person does not change. `expires_in`:
+        seconds after which the question counts as declined; None: never. Raises `TypeError` for an empty message, for a
+        type that no form can be made of, and for a draft of another type.
         """
         return FormSubmission(message, kind, expires_in, prefill)
 
@@ -92,13 +92,13 @@ class WaitFor(Generic[T]):
         label: Callable[[P], str] | None = None,
         expires_in: float | None = None,
     ) -> "WaitFor[P]":
-        """Ask which of some objects a person chooses; the answer is that very object.
+        """Ask a person to choose one of several objects; the answer is that object itself.
 
         `message`: the question, in words for a person. `options`: the objects; the answer names one by its `key` or
-        `id`, if it has such an attribute, or by its label. `kind`: their type. `label`: gives the label of an option;
-        without it, that is its `label`, `name` or `title`, or the text that `str` makes of it. `expires_in`: seconds
-        after which the question counts as declined; None: never. Raises `TypeError` for a message that is empty,
-        without options, for an option of another type, and for options that the answer could not tell apart.
+        `id`, if it has such an attribute, or by its label. `kind`: their type. `label`: returns the label of an option;
+        by default its `label`, `name` or `title`, or its `str`. `expires_in`: seconds after which the question counts
+        as declined; None: never. Raises `TypeError` for an empty message, for no options, for an option of another
+        type, and for options with equal keys.
         """
         values, labels, keys = list(options), list[str](), list[str]()
         for value in values:
@@ -108,7 +108,7 @@ class WaitFor(Generic[T]):
             known = (getattr(value, name, None) for name in _KEYS)
             own_keys = (str(each) for each in known if isinstance(each, str | int) and str(each).strip())
             keys.append(next(own_keys, labels[-1]))
-        times = Counter(labels)  # two with the same label have their keys in it
+        times = Counter(labels)  # options with equal labels show their keys too
         described = (
             Option(key, text if times[text] == 1 or key == text else f"{text} ({key})", value)
             for key, text, value in zip(keys, labels, values, strict=True)
@@ -130,11 +130,11 @@ class WaitFor(Generic[T]):
     ) -> "WaitFor[VisitedUrl]":
         """Ask a person to do something at an address, for what must not pass through a model: a password, a payment.
 
-        The answer is only whether it is done; a yes gives a `VisitedUrl`. `message`: what to do there, in words for a
+        The answer is only whether it is done; a yes returns a `VisitedUrl`. `message`: what to do there, in words for a
         person. `url`: begins with `https://`, or with `http://` on this machine; `{question_id}` and `{process_id}` in
-        it stand for these. `calls_back`: the page says when it is done, by `AgentPlatform.answer` in the program that
-        serves it, and nobody else can; without it the person says so. `expires_in`: seconds after which the question
-        counts as declined; None: never. Raises `TypeError` for a message that is empty, and for another address.
+        it are replaced. `calls_back`: only the program that serves the page reports that it is done, by
+        `AgentPlatform.answer`; otherwise the person does. `expires_in`: seconds after which the question counts as
+        declined; None: never. Raises `TypeError` for an empty message, and for another address.
         """
         return UrlVisit(message, url, expires_in, calls_back)
 
@@ -204,7 +204,7 @@ class Option(Generic[T]):
     """One of the objects between which a person chooses."""
 
     key: str
-    """What an answer names it by."""
+    """The key that an answer contains."""
     label: str
     """What the person reads."""
     value: T
@@ -295,7 +295,7 @@ class UrlVisit(WaitFor[VisitedUrl]):
     address: str
     expires_in: float | None = None
     calls_back: bool = False
-    """Whether only the program that serves the page says that it is done."""
+    """Whether only the program that serves the page reports that it is done."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -329,7 +329,7 @@ def promised(kind: object) -> object | None:
 
 
 def awaited(wait: WaitFor[Any]) -> object | None:
-    """The type of the object that an answer gives; None where it depends on the answer."""
+    """The type of the object that the answer leads to; None if it depends on the answer."""
     match wait:
         case FormSubmission() if type(cast("object", wait)) is FormSubmission:
             return wait.kind
