@@ -1,9 +1,9 @@
 """Explanations: why each step of a plan is there and what another plan would cost, or why there is no plan.
 
-No condition is asked: an unknown fact counts as whatever suits the plan, and the explanation says so. What a goal
-without a plan needs is traced back, by the way on which least is missing, to facts that nothing gives. Where each need
-can be met but not all together, the steps that would do if nothing were ever taken away show where that way breaks: an
-example, not a proof. Below: the search and the reasons. Above: the platform and the command line.
+No condition is evaluated: an unknown fact counts as whatever suits the plan, and the explanation says so. If a goal has
+no plan, its requirements are traced back to facts that no action gives, along the way with the fewest missing facts. If
+each requirement can be met but not all together, a relaxed plan (in which no effect is ever undone) shows the step at
+which it fails: an example, not a proof. Below: the search and the reasons. Above: the platform and the command line.
 """
 
 from collections import deque
@@ -43,14 +43,14 @@ from goalport.agents.plan.task import task_for, wanted_literals
 
 
 class Reach:
-    """The literals that are true at the start or within reach, and for the latter the first move that gives them."""
+    """The literals that are true at the start or reachable, and for each reachable one the first move that gives it."""
 
     def __init__(self, problem: Problem) -> None:
         self.system = problem.system
         self.problem = problem
         self.obtainable = problem.system.literals_allowed_by(problem.start)
         self.givers: dict[int, int] = {}
-        """In the order in which the literals come within reach."""
+        """The first move that gives each reachable literal, in the order in which the literals become reachable."""
         moves = self.system.moves
         waiting = [len(self.lacking(index)) for index in range(len(moves))]
         ready = deque(index for index, count in enumerate(waiting) if not count)
@@ -70,12 +70,12 @@ class Reach:
         return self.system.moves[index].operator.action in self.problem.excluded
 
     def lacking(self, index: int) -> list[int]:
-        """What a move needs that cannot be had."""
+        """The unreachable preconditions of a move."""
         return [literal for literal in self.system.moves[index].needs if not self.obtainable[literal]]
 
 
 def unusable(problem: Problem) -> Mapping[str, tuple[tuple[Fact, bool], ...]]:
-    """The actions that no sequence of steps can lead to, each with the needs that nothing can meet."""
+    """The actions that no sequence of steps can reach, each with its unreachable preconditions."""
     reach = Reach(problem)
     lacks: dict[str, tuple[tuple[Fact, bool], ...]] = {}
     for index, move in enumerate(problem.system.moves):
@@ -86,7 +86,7 @@ def unusable(problem: Problem) -> Mapping[str, tuple[tuple[Fact, bool], ...]]:
 
 
 def prune(problem: Problem) -> frozenset[str]:
-    """The names of the actions that can occur on a way to a goal; what is unknown may turn out either way."""
+    """The names of the actions that can occur on a way to a goal; unknown facts may be true or false."""
     reach = Reach(problem)
     useful = set[str]()
     for goal in problem.goals:
@@ -103,7 +103,7 @@ ITSELF = -1
 
 
 def missing_for(reach: Reach, goal: PlanGoal) -> tuple[Missing, ...]:
-    """The facts without which no order of steps can reach the goal; none where each of its needs is within reach."""
+    """The missing facts without which no plan can reach the goal; empty if each requirement is reachable by itself."""
     wanted: list[int] = []
     missing: list[Missing] = []
     for fact, value in goal.requires.items():
@@ -113,33 +113,33 @@ def missing_for(reach: Reach, goal: PlanGoal) -> tuple[Missing, ...]:
                 missing.append(Missing(fact, value, unproduced(reach.problem, fact), ()))
         elif not reach.obtainable[literal]:
             wanted.append(literal)
-    # What an action gives says more of why it is wanted than that it has run.
+    # An action's output explains more than the fact that it has run, so the latter comes last.
     wanted.sort(key=lambda literal: isinstance(reach.system.fact(literal)[0], HasRun))
     return (*missing, *Lacks(reach).missing(wanted))
 
 
 class Lack(NamedTuple):
-    """A way to a literal, less than another if fewer facts are lacking for it."""
+    """A way to an unreachable literal. Ways compare by the number of missing facts."""
 
     size: int
-    """How many facts; one that two needs share counts twice."""
+    """The number of missing facts; a fact that two preconditions share counts twice."""
     by: int
-    """The move that would give it, or ITSELF where it is what is lacking."""
+    """The move that would give the literal, or ITSELF if the literal itself is the missing fact."""
     literal: int
 
 
 class Lacks:
-    """For every literal that is out of reach, what it lacks."""
+    """The missing facts of every unreachable literal."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
         self._system = reach.system
         self._lacks: dict[int, Lack] = {}
-        """For each literal out of reach the way to it that lacks least."""
+        """For each unreachable literal the way with the fewest missing facts."""
         self._circular: set[int] = set()
 
     def missing(self, wanted: Sequence[int]) -> Iterator[Missing]:
-        """What is missing for literals that cannot be had, each thing once."""
+        """The missing facts for unreachable literals, each once."""
         found = dict.fromkeys(wanted)
         queue = deque(found)
         while queue:
@@ -155,7 +155,7 @@ class Lacks:
         yield from self._roots(wanted)
 
     def _count(self, blocked: Sequence[int]) -> None:
-        """Count what each literal lacks, from those up that lack only themselves."""
+        """Count the missing facts of each literal, beginning with those that lack only themselves."""
         self._lacks.clear()
         producers = {index for literal in blocked for index in self._system.achievers[literal]}
         waiting = {index: len(self._reach.lacking(index)) for index in producers}
@@ -176,7 +176,7 @@ class Lacks:
                             heappush(queue, gift)
 
     def _gifts(self, index: int) -> list["Lack"]:
-        """What a move would give, with what it lacks for that."""
+        """The unreachable literals that a move would give, with the number of facts that it lacks."""
         count = self._reach.excluded(index) + sum(self._lacks[literal].size for literal in self._reach.lacking(index))
         return [
             Lack(count, index, literal)
@@ -185,7 +185,7 @@ class Lacks:
         ]
 
     def _on_a_circle(self, literal: int) -> int:
-        """A literal that is needed for itself, from one whose every producer lacks something without end."""
+        """A literal on a cycle of preconditions, found from one whose every producer depends on a cycle."""
         passed: set[int] = set()
         while literal not in passed:
             passed.add(literal)
@@ -194,7 +194,7 @@ class Lacks:
         return literal
 
     def _roots(self, wanted: Sequence[int]) -> Iterator[Missing]:
-        """The facts that nothing gives, on the way that lacks least."""
+        """The missing facts on the way that lacks fewest."""
         chains: dict[int, tuple[Consumer, ...]] = dict.fromkeys(wanted, ())
         queue = deque(wanted)
         while queue:
@@ -217,12 +217,12 @@ class Lacks:
 
 
 def unproduced(problem: Problem, fact: Fact) -> Why:
-    """Why a fact is missing that no action brings about."""
+    """Why a fact is missing that no action has as an effect."""
     return NoAnswer() if fact in problem.start.undecidable else Unproduced()
 
 
 def first_clash(reach: Reach, goal: PlanGoal) -> Clash:
-    """Where the nearest thing to a plan breaks; for a goal without a plan each of whose needs is within reach."""
+    """The step at which a relaxed plan fails, for a goal without a plan whose requirements are all reachable."""
     literals = (reach.system.literal(fact, value=value) for fact, value in goal.requires.items())
     wanted = [literal for literal in literals if literal is not None]
     holding = reach.system.literals_allowed_by(reach.problem.start)
@@ -242,7 +242,7 @@ def first_clash(reach: Reach, goal: PlanGoal) -> Clash:
 
 
 def _steps(reach: Reach, wanted: Iterable[int]) -> list[int]:
-    """The moves that bring the wanted literals within reach, in the order in which they become possible."""
+    """The moves of a relaxed plan to the wanted literals, in an order in which they become possible."""
     needed = [literal for literal in wanted if literal in reach.givers]
     steps: set[int] = set()
     for literal in needed:  # grows while we walk
@@ -259,7 +259,7 @@ def _first_absent(holding: bytearray, literals: Sequence[int]) -> int | None:
 
 @dataclass(frozen=True)
 class Alternative:
-    """The best plan to the same goal that does without an action of the plan at hand."""
+    """The best plan to the same goal without one of the plan's actions."""
 
     without: str
     """The name of the action."""
@@ -275,10 +275,10 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Branch:
-    """How it goes on where something turns out otherwise than a plan takes it."""
+    """The plan for the case that a fact or a result differs from what the original plan assumes."""
 
     turn: str
-    """What turns out, as a clause."""
+    """The difference, as a clause."""
     plan: Plan | NoPlan
 
     def __str__(self) -> str:
@@ -291,30 +291,30 @@ class Branch:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A plan with the reasons for its steps, or the reasons why there is none, goal by goal."""
+    """A plan with the reasons for its steps, or for each goal the reasons why there is none."""
 
     goals: tuple[PlanGoal, ...]
     plan: Plan | None = None
     steps: tuple[StepReason, ...] = ()
     relies_on: tuple[Reliance, ...] = ()
     failures: tuple[UnreachableGoal, ...] = ()
-    """For each goal why it has no plan, those first that lack least; empty where there is a plan."""
+    """For each goal why it has no plan, those with the fewest missing facts first; empty if there is a plan."""
     notes: tuple[str, ...] = ()
-    """What else should be known of it, a sentence each."""
+    """Further remarks, a sentence each."""
     unforeseen: bool = False
-    """Whether other ways may open that cannot be seen before something has run."""
+    """Whether actions may open ways to the goal that cannot be seen before they have run."""
     problem: Problem | None = field(default=None, repr=False, compare=False)
-    """What was explained."""
+    """The problem that was explained."""
 
     @property
     def alternative(self) -> Alternative | None:
-        """The next best plan, searched for when it is asked for; None where none was found."""
+        """The next best plan, searched for on first use; None if none was found."""
         found = [each for each in self._others if isinstance(each, Alternative)]
         return min(found, key=lambda each: (each.plan.cost, len(each.plan.steps)), default=None)
 
     @cached_property
     def _others(self) -> tuple[Alternative | NoPlan, ...]:
-        """The best plan without each of the actions."""
+        """For each action of the plan, the best plan without it."""
         if self.problem is None or self.plan is None:
             return ()
         problem, plan = self.problem, self.plan
@@ -329,7 +329,7 @@ class Explanation:
 
     @cached_property
     def branches(self) -> tuple[Branch, ...]:
-        """How it goes on where a condition, or what an action gives, turns out otherwise."""
+        """The plans for the cases that a condition or an action's output differs from what the plan assumes."""
         if self.problem is None or self.plan is None:
             return ()
         turns = list(_turns(self.problem, self.plan, self.relies_on))
@@ -348,20 +348,20 @@ class Explanation:
 
     @property
     def goal(self) -> PlanGoal | None:
-        """The goal that the plan reaches, or else the one that lacks least; None where there are no goals."""
+        """The goal that the plan reaches, else the goal with the fewest missing facts; None if there are no goals."""
         if self.plan is not None:
             return self.plan.goal
         return self.failures[0].goal if self.failures else None
 
     @property
     def lacks_only_groups(self) -> bool:
-        """Whether tool groups are all that is missing for the goal that lacks least: that is up to whoever deploys."""
+        """Whether the goal with the fewest missing facts lacks only tool groups, which whoever deploys can add."""
         return bool(self.failures) and self.failures[0].lacks_only_groups
 
     def with_reasons(
         self, why_unmet: Callable[[GroupAvailable], str], why_no_answer: Callable[[str], str] = lambda _: ""
     ) -> "Explanation":
-        """The same, with what is wrong with the tool groups and the conditions that are missing, by their names."""
+        """The same explanation with reasons for missing tool groups and unknown conditions, by their names."""
 
         def reasoned(missing: Missing) -> Missing:
             match missing:
@@ -388,7 +388,7 @@ class Explanation:
         return f"The goal {plan.goal.name} is reached by {names} ({figures}{doubt})."
 
     def text(self) -> str:
-        """All of it, in lines."""
+        """The whole explanation, as lines of text."""
         lines: list[str] = []
         if self.plan is not None or not self.failures:
             lines.append(self.summary())
@@ -408,7 +408,7 @@ class Explanation:
 
 
 def explain(problem: Problem, found: Plan | NoPlan | None = None) -> Explanation:
-    """Why the best plan is as it is, or what every goal lacks; `found` is that plan, where it is known already."""
+    """Explain the best plan, or what every goal lacks; `found` is the result of the search if it is known already."""
     found = found or best_plan(problem)
     if isinstance(found, Plan):
         steps, relied_on = _step_reasons(problem, found), tuple(reliances(problem, found))
@@ -426,7 +426,7 @@ def explain(problem: Problem, found: Plan | NoPlan | None = None) -> Explanation
 
 
 def _turns(problem: Problem, plan: Plan, relied_on: Iterable[Reliance]) -> Iterator[tuple[str, WorldState, int]]:
-    """What may turn out otherwise than a plan takes it: a clause, what is known then, and how many steps have run."""
+    """What may differ from the plan's assumptions: a clause, the state then, and the number of steps that have run."""
     now = problem.start
     for each in relied_on:
         if isinstance(each.fact, Holds):
@@ -451,7 +451,7 @@ def _after(before: WorldState, effects: Mapping[Fact, bool]) -> WorldState:
 
 
 def _step_reasons(problem: Problem, plan: Plan) -> tuple[StepReason, ...]:
-    """For each step the facts that it brought about and that a later step, or the goal, needed."""
+    """For each step the facts that it changed and that a later step or the goal required."""
     now = dict.fromkeys(problem.start.true, True) | dict.fromkeys(problem.start.undecidable | problem.start.unknown)
     changed_by: dict[Fact, int] = {}
     supplies: list[list[Supply]] = [[] for _ in plan.steps]

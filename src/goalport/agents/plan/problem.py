@@ -1,9 +1,9 @@
-"""A planning problem: from which state, over which operators, to the best of which goals; plain data, made ready once.
+"""A planning problem: a start state, operators and goals; plain data, prepared once.
 
-A `PlanningSystem` is a set of operators in which every fact with a value, a literal, has a number, so that each search
-over them works on small integers. It also keeps the latest plans: a process plans again after every action, and mostly
-things are as its last plan foresaw; then the steps that remain are what a search would find, because it has one answer
-per problem. Nothing is searched here. Above: the task of one search, and the explanations.
+A `PlanningSystem` is a set of operators in which every literal (a fact with a value) has a number, so that searches
+work on small integers. It also caches the latest plans. A process plans again after every action, and the state is
+mostly as its last plan foresaw; then the remaining steps are what a search would find, because each problem has exactly
+one answer. Nothing is searched here. Above: the task of one search, and the explanations.
 """
 
 import math
@@ -19,12 +19,12 @@ from typing import TypeAlias
 from goalport.base.words import with_article
 
 ITSELF = "it"
-"""The binding of an object that nobody named."""
+"""The binding of an object without a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Available:
-    """An object of the type is there; with a binding of its own, under that name."""
+    """An object of the type is on the blackboard, under this name unless the binding is the default one."""
 
     type: object
     """Any hashable type expression: a class, `list[Story]`, …"""
@@ -36,7 +36,7 @@ class Available:
 
 @dataclass(frozen=True, slots=True)
 class LastResult:
-    """An object of the type is the last thing that was added, which is what a trigger waits for."""
+    """The newest object on the blackboard is of this type; triggers require it."""
 
     type: object
 
@@ -66,7 +66,7 @@ class Holds:
 
 @dataclass(frozen=True, slots=True)
 class GroupAvailable:
-    """A tool group plays the role and has the tools that are required of it."""
+    """A tool group with this role exists and has the required tools."""
 
     role: str
     tools: tuple[str, ...] = ()
@@ -79,15 +79,15 @@ Fact: TypeAlias = Available | LastResult | HasRun | Holds | GroupAvailable
 
 
 QUESTIONS, PLANS = 128, 8
-"""How many questions are remembered, and how many plans to each."""
+"""The most questions that are cached, and the most plans for each."""
 WORLDS = 8
-"""How many world states are remembered in literals."""
+"""The most world states that are cached as literals."""
 
 AS_DIGITS = bytes.maketrans(b"\0\1", b"01")
 
 
 class ContradictoryState(ValueError):
-    """A world state that says two things of one fact."""
+    """A world state with more than one value for a fact."""
 
     def __init__(self, facts: Iterable[Fact]) -> None:
         said = ", ".join(sorted(map(str, facts)))
@@ -98,11 +98,11 @@ class ContradictoryState(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One way to act, as the planner sees it. An action with several exits gives several operators."""
+    """A planning operator. An action with several exits has several operators."""
 
     name: str
     action: str
-    """The action's name, by which costs are given and actions are excluded."""
+    """The action's name, the key of `Problem.costs` and `Problem.excluded`."""
     requires: Mapping[Fact, bool] = field(hash=False)
     effects: Mapping[Fact, bool] = field(hash=False)
     cost: float = 0.0
@@ -127,13 +127,13 @@ class PlanGoal:
 
 @dataclass(frozen=True, slots=True)
 class WorldState:
-    """What is known now. A fact that is named nowhere is false."""
+    """What is known now. A fact that is in none of the sets is false."""
 
     true: frozenset[Fact] = frozenset()
     unknown: frozenset[Fact] = frozenset()
-    """Facts that somebody can be asked for, when a plan depends on them."""
+    """Facts that can be evaluated when a plan depends on them."""
     undecidable: frozenset[Fact] = frozenset()
-    """Facts that were asked for in vain: neither true nor false until an effect sets them."""
+    """Facts whose evaluation gave no answer: neither true nor false until an effect sets them."""
 
     def __post_init__(self) -> None:
         twice = (self.true & self.unknown) | (self.true & self.undecidable) | (self.unknown & self.undecidable)
@@ -141,24 +141,24 @@ class WorldState:
             raise ContradictoryState(twice)
 
     def allows(self, fact: Fact, *, value: bool) -> bool:
-        """Whether a plan may begin by taking the fact for that: it is so, or it is unknown."""
+        """Whether a plan may assume this value at the start: the fact has it, or is unknown."""
         return fact in self.unknown or (fact not in self.undecidable and (fact in self.true) is value)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownPlan:
-    """A plan, the states that it passes through, and what it takes to hold throughout."""
+    """A plan, the states that it passes through, and the literals that it assumes to hold throughout."""
 
     steps: tuple[Operator, ...]
     states: dict[int, int]
-    """For each state before a step, as bits, how many steps came before it."""
+    """For each state before a step, as bits, the number of steps before it."""
     literals: tuple[int, ...]
-    """What the bits of a state stand for."""
+    """The literal of each bit of a state."""
     held: tuple[int, ...]
-    """Literals that matter and that no step of interest can take away."""
+    """Relevant literals that no step of the search task can make false."""
 
     def rest(self, holding: bytearray) -> tuple[Operator, ...] | None:
-        """The remaining steps, if the plan foresaw a state in which just this holds."""
+        """The remaining steps, if `holding` is one of the plan's states; else None."""
         if not all(map(holding.__getitem__, self.held)):
             return None
         digits = bytes(map(holding.__getitem__, reversed(self.literals))).translate(AS_DIGITS)
@@ -167,19 +167,19 @@ class KnownPlan:
 
 
 class KnownPlans:
-    """The latest plans to the latest questions. A question is everything but the state that a plan depends on."""
+    """A cache of the latest plans. Its key, the question, is everything that a plan depends on but the state."""
 
     def __init__(self) -> None:
         self._plans: dict[Hashable, tuple[KnownPlan, ...]] = {}
         self._adding = Lock()
 
     def rest(self, question: Hashable, holding: bytearray) -> tuple[Operator, ...] | None:
-        """What is left to do, if a known plan says it."""
+        """The remaining steps of a known plan; None if no known plan has this state."""
         rests = (known.rest(holding) for known in self._plans.get(question, ()))
         return next((rest for rest in rests if rest is not None), None)
 
     def remember(self, question: Hashable, known: KnownPlan) -> None:
-        """Keep a plan as the newest answer to a question; the oldest answers and questions are forgotten."""
+        """Cache a plan as the newest for a question; the oldest plans and questions are dropped."""
         # A tuple is replaced, never changed, so that other threads may read meanwhile.
         with self._adding:
             others = self._plans.pop(question, ())
@@ -190,53 +190,53 @@ class KnownPlans:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """An operator in numbered literals."""
+    """An operator as numbers of literals: preconditions (`needs`) and effects."""
 
     operator: Operator
     needs: tuple[int, ...]
     gives: tuple[int, ...]
     takes: tuple[int, ...]
-    """Literals that cannot hold afterwards."""
+    """The literals that are false afterwards (the delete effects)."""
     weight: int
 
 
 class PlanningSystem:
-    """Operators made ready for planning, once; every problem over them shares the work."""
+    """Operators prepared for planning, once for all problems over them."""
 
     def __init__(self, operators: Iterable[Operator], asking: Mapping[Fact, float] | None = None) -> None:
         self.operators = tuple(operators)
         self._asking = asking or {}
-        """The cost of asking for an unknown fact; 0 for those that are not here."""
+        """The cost of evaluating an unknown fact; 0 for facts that are not here."""
         self.scale = Scale.fitting(operator.cost for operator in self.operators)
         self._numbers: dict[Fact, int] = {}
         """The facts in the order of their numbers."""
         specific_first = sorted(self.operators, key=lambda operator: -len(operator.requires))
         self.moves = tuple(self._move(operator) for operator in specific_first)
-        """In the order in which ties are decided: more preconditions first, then as declared (sorting is stable)."""
+        """In the order that breaks ties: more preconditions first, then as declared (sorting is stable)."""
         self.achievers = self._moves_by_literal(lambda move: move.gives)
-        """For each literal the moves, by index, that give it."""
+        """For each literal the indexes of the moves that give it."""
         self.has_values = any(operator.value for operator in self.operators)
-        """Whether a step is worth anything by itself, so that a plan that costs more may be the better one."""
+        """Whether any step has a value, so that a plan of higher cost may be the better one."""
         self.known_plans = KnownPlans()
         self._allowed: dict[WorldState, bytearray] = {}
-        """A cache by world state: the goals of one agent are mostly planned for from the same one."""
+        """A cache by world state: the goals of an agent are mostly planned for from the same state."""
 
     def literal(self, fact: Fact, *, value: bool) -> int | None:
-        """The number of a fact with a value, or None for a fact that no operator mentions; `^ 1` is its opposite."""
+        """The number of a literal, or None for a fact that no operator mentions; `^ 1` is the opposite literal."""
         number = self._numbers.get(fact)
         return None if number is None else 2 * number + (not value)
 
     def cheapest(self, unknown: Iterable[Fact]) -> Fact | None:
-        """The unknown fact that is cheapest to ask for; of equals the first."""
+        """The unknown fact of least evaluation cost; the first of equals."""
         return min(unknown, key=lambda fact: self._asking.get(fact, 0.0), default=None)
 
     def fact(self, literal: int) -> tuple[Fact, bool]:
-        """The fact and the value that a literal stands for."""
+        """The fact and the value of a literal."""
         return self._facts[literal // 2], literal % 2 == 0
 
     @cached_property
     def consumers(self) -> list[list[int]]:
-        """For each literal the moves, by index, that need it."""
+        """For each literal the indexes of the moves that need it."""
         return self._moves_by_literal(lambda move: move.needs)
 
     @cached_property
@@ -244,7 +244,7 @@ class PlanningSystem:
         return tuple(self._numbers)
 
     def literals_allowed_by(self, world: WorldState) -> bytearray:
-        """For each literal whether a plan may begin by taking it to hold."""
+        """For each literal 1 if a plan may assume it at the start, else 0."""
         known = self._allowed.get(world)
         if known is None:
             if len(self._allowed) >= WORLDS:
@@ -279,7 +279,7 @@ class PlanningSystem:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What to plan for: from this state, over these operators, to the best of these goals.
+    """A planning problem: reach the best of these goals from this state.
 
     Raises `BadAmount` for a cost below 0, and for costs and values that are no finite numbers.
     """
@@ -290,11 +290,11 @@ class Problem:
     excluded: frozenset[str] = frozenset()
     """Names of actions that no plan may use."""
     costs: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What actions cost this time, by name; it overrides what their operators say."""
+    """The costs of actions by name; they override those of the operators."""
     values: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What actions are worth this time, by name."""
+    """The values of actions by name; they override those of the operators."""
     deadline: float | None = None
-    """Seconds of processor time that the search may take, so that a busy machine cuts no search short."""
+    """Seconds of processor time that a search may take; unlike clock time, it is the same on a busy machine."""
 
     def __post_init__(self) -> None:
         for action, cost in self.costs.items():
@@ -303,20 +303,20 @@ class Problem:
             checked_value(action, value)
 
     def cost(self, operator: Operator) -> float:
-        """What an operator's action costs this time."""
+        """The cost of an operator's action in this problem."""
         return self.costs.get(operator.action, operator.cost)
 
     def value(self, operator: Operator) -> float:
-        """What an operator's action is worth this time."""
+        """The value of an operator's action in this problem."""
         return self.values.get(operator.action, operator.value)
 
 
 STEP_BITS = 24
-"""Room for the number of steps below the cost; no search can reach a plan of 2**24 steps."""
+"""Bits for the number of steps, below the cost; no search can reach a plan of 2**24 steps."""
 
 
 class BadAmount(ValueError):
-    """A cost or value that nothing can be weighed by."""
+    """A cost or value that is not a usable number."""
 
     def __init__(self, whose: str, what: str, expected: str, came: object) -> None:
         super().__init__(
@@ -325,14 +325,14 @@ class BadAmount(ValueError):
 
 
 def checked_cost(whose: str, cost: float) -> float:
-    """The cost of an action. Raises `BadAmount` for one below 0, and for what is no finite number."""
+    """The cost of an action, checked. Raises `BadAmount` if it is below 0 or not a finite number."""
     if not (0 <= cost < math.inf):
         raise BadAmount(whose, "cost", "a finite number that is not negative", cost)
     return cost
 
 
 def checked_value(whose: str, value: float) -> float:
-    """The value of an action or goal. Raises `BadAmount` for what is no finite number."""
+    """The value of an action or goal, checked. Raises `BadAmount` if it is not a finite number."""
     if not math.isfinite(value):
         raise BadAmount(whose, "value", "a finite number", value)
     return value
@@ -340,10 +340,10 @@ def checked_value(whose: str, value: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The unit in which a set of costs are all whole numbers."""
+    """A unit in which a set of costs are all whole numbers."""
 
     per_unit: int
-    """How many of them make 1."""
+    """The number of units in a cost of 1."""
 
     @classmethod
     def fitting(cls, costs: Iterable[float]) -> "Scale":
@@ -351,11 +351,11 @@ class Scale:
         return cls(math.lcm(*{_ratio(cost)[1] for cost in costs}))
 
     def widened(self, costs: Iterable[float]) -> "Scale":
-        """The scale that these costs fit too."""
+        """A scale that also fits these costs."""
         return Scale(math.lcm(self.per_unit, Scale.fitting(costs).per_unit))
 
     def weight(self, cost: float) -> int:
-        """One step of this cost, as an integer: less for a lower cost, and the fewer steps the less at equal cost."""
+        """The weight of a step as an integer: weights compare by cost, then by the number of steps."""
         numerator, denominator = _ratio(cost)
         return (numerator * (self.per_unit // denominator) << STEP_BITS) + 1
 
@@ -367,7 +367,7 @@ def total(amounts: Iterable[float]) -> float:
 
 @lru_cache(maxsize=4096)
 def _total(amounts: tuple[float, ...]) -> float:
-    # A process plans after every action, and the plans of one agent add up the same few sums again and again.
+    # Cached, because the plans of one agent add up the same few sums again and again.
     exact = sum((Fraction(*_ratio(amount)) for amount in amounts), Fraction(0))
     try:
         return float(exact)

@@ -1,6 +1,6 @@
-"""Reasons: why a step is in a plan, what a plan relies on, and what is missing where there is none.
+"""Reasons: why a step is in a plan, what a plan assumes, and what is missing if there is no plan.
 
-They are plain data, worded for a person at a terminal and for a model that reads an error. Nothing is found out here.
+They are plain data, worded for a person at a terminal and for a model that reads an error. Nothing is computed here.
 Below: facts and problems. Above: the explanations.
 """
 
@@ -25,7 +25,7 @@ def in_words(fact: Fact, *, value: bool) -> str:
 
 
 def needed(fact: Fact, *, value: bool) -> str:
-    """The same after "needs": "a Story", "there to be no Story", "write not to have run"."""
+    """A fact and its value as the object of "needs": "a Story", "there to be no Story", "write not to have run"."""
     match fact:
         case HasRun(action):
             return f"{action} {'' if value else 'not '}to have run"
@@ -37,18 +37,18 @@ def needed(fact: Fact, *, value: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """A fact that a step brings about, and who needs it."""
+    """A fact that a step gives, and the step or goal that requires it."""
 
     fact: Fact
     value: bool
     to: str
     """The name of a later step, or of the goal."""
     step: int | None
-    """Which step that is, counted from 1; None for the goal."""
+    """The number of that step, counted from 1; None for the goal."""
 
     @property
     def what(self) -> str:
-        """What is supplied, in words of the step that supplies it."""
+        """The fact in words, as seen from the step that gives it."""
         is_its_run = isinstance(self.fact, HasRun) and self.value
         return "that it has run" if is_its_run else in_words(self.fact, value=self.value)
 
@@ -70,7 +70,7 @@ class StepReason:
 
 @dataclass(frozen=True, slots=True)
 class Reliance:
-    """A fact that nobody decided yet, and the value that a plan takes it for."""
+    """An unknown fact, and the value that a plan assumes for it."""
 
     fact: Fact
     value: bool
@@ -83,7 +83,7 @@ class Reliance:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """An operator that would need a missing fact, and what it would then give."""
+    """An operator that requires a missing fact, and the fact that it would then give."""
 
     operator: Operator
     gives: Fact
@@ -108,27 +108,27 @@ class Unproduced:
     """No operator gives the fact this value."""
 
     reason: str = ""
-    """Why that which could give it is not available; empty: nothing could."""
+    """Why the tool group that could give it is not available; empty: nothing could give it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """No operator gives the fact a value, and asking for it brought no answer."""
+    """No operator gives the fact a value, and its evaluation gave no answer."""
 
     failure: str = ""
-    """What went wrong when it was asked for; empty: nobody knew the answer."""
+    """The error of the evaluation; empty: the answer was "unknown"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Excluded:
-    """Only actions that are left out give the fact this value."""
+    """Only excluded actions give the fact this value."""
 
     actions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Circular:
-    """What gives the fact this value needs the same fact first, directly or in turn."""
+    """The actions that give the fact this value require the same fact first, directly or indirectly."""
 
     actions: tuple[str, ...]
 
@@ -138,13 +138,13 @@ Why: TypeAlias = Unproduced | NoAnswer | Excluded | Circular
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A fact that the goal needs, in the end, and that nothing gives."""
+    """A fact that the goal requires, directly or indirectly, and that no available action gives."""
 
     fact: Fact
     value: bool
     why: Why
     chain: tuple[Consumer, ...]
-    """The operator that needs the fact, then the operator that needs what the first one gives, and so on."""
+    """The operator that requires the fact, then the operator that requires what the first one gives, and so on."""
 
     def __str__(self) -> str:
         if self.is_spent:
@@ -156,7 +156,7 @@ class Missing:
 
     @property
     def is_spent(self) -> bool:
-        """Whether all that is in the way of an action is that it has run."""
+        """Whether the only obstacle of an action is that it has run already."""
         return not self.value and self.fact in [HasRun(consumer.operator.action) for consumer in self.chain[:1]]
 
     @property
@@ -208,7 +208,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """Two needs that can each be met, but not one after the other."""
+    """Two requirements that can each be met, but not one after the other."""
 
     fact: Fact
     value: bool
@@ -224,7 +224,7 @@ class Clash:
 
 @dataclass(frozen=True, slots=True)
 class UnreachableGoal:
-    """Why one goal has no plan. Where nothing is missing, needs clash or the time was too short."""
+    """Why one goal has no plan. If nothing is missing, requirements clash or the time was too short."""
 
     goal: PlanGoal
     missing: tuple[Missing, ...] = ()
@@ -250,7 +250,7 @@ class UnreachableGoal:
         return "; ".join(map(str, self.missing or [self.clash]))
 
     def lines(self) -> Iterator[str]:
-        """The same at length: each missing fact with those who need it."""
+        """The reasons in detail, as lines: each missing fact with the operators that require it."""
         if not self.missing:
             yield str(self)
             return

@@ -1,10 +1,10 @@
 """The search for the cheapest plan to a goal, and the choice of a utility planner, which looks one step ahead.
 
-A* over states that are integers, forward from the start. Of plans of equal cost the shortest wins, and of those the one
-whose steps come first in the order of the system, step by step: the same problem has the same answer every time, and
-what is left of a plan after its first step is the answer to what is left of the problem. Where a relaxed plan is proven
-to be a cheapest one, the search follows it as far as that settles the answer. Of all that can be done now, a utility
-planner takes what is worth most, until a goal is reached. Below: the task and its landmarks.
+A* over states that are integers, forward from the start. Of plans of equal cost the shortest wins, then the plan whose
+steps come first in the system's order. So the same problem always has the same answer, and after a plan's first step,
+its remaining steps are the answer to the remaining problem. Where a relaxed plan is proven to be a cheapest one, the
+search follows it as far as it determines the answer. A utility planner takes the possible step of highest net value,
+until a goal is reached. Below: the task and its landmarks.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,18 +36,18 @@ def relaxed_plan(task: Task, graph: Graph, state: int, bound: Bound) -> RelaxedP
 
 
 def guided_plan(task: Task, graph: Graph, state: int, bound: Bound) -> RelaxedPlan | None:
-    """The plan that is cheapest by what the cuts left of the costs: it points out the steps that are worth taking."""
-    # A trace of the costs breaks ties.
+    """The executable relaxed plan that is cheapest by the costs that the cuts left, which are 0 for useful steps."""
+    # A small part of the original costs breaks ties.
     costs = [left + (weight >> 12) for left, weight in zip(bound.left, task.weights, strict=True)]
     return _executable_plan(task, graph, state, costs, bound.total)
 
 
 def settled_steps(task: Task, state: int, bound: Bound, relaxed: RelaxedPlan) -> list[int]:
-    """How the answer begins, where the relaxed plan weighs no more than the bound.
+    """The first steps of the answer, if the relaxed plan weighs no more than the bound.
 
-    Of all plans as cheap the answer begins with the first step in the order of ties. If that is a step of the relaxed
-    plan that disturbs none of the others, it may as well be taken now. Any other step has to be looked into, unless
-    the cuts left something of its cost: then every plan that takes it is dearer.
+    Of all plans of that weight, the answer begins with the first step in the order that breaks ties. If that is a step
+    of the relaxed plan that disturbs none of its other steps, it is settled. Any other step has to be searched, unless
+    the cuts left some of its cost: then every plan with it is more expensive.
     """
     steps = [(index, step) for index, step in enumerate(task.steps) if not bound.left[index]]
     others, settled = _others(task, relaxed.path), list[int]()
@@ -56,7 +56,7 @@ def settled_steps(task: Task, state: int, bound: Bound, relaxed: RelaxedPlan) ->
         index, step = next(possible)
         needed, taken = others.pop(index, (-1, -1))
         disturbs = state & ~step.kept & needed or step.given & taken
-        # Where nothing else can be done, every plan as cheap begins with it.
+        # If it is the only possible step, every plan of that weight begins with it.
         if disturbs and next(possible, None) is not None:
             break
         settled.append(index)
@@ -65,7 +65,7 @@ def settled_steps(task: Task, state: int, bound: Bound, relaxed: RelaxedPlan) ->
 
 
 def _others(task: Task, path: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """For each step of a plan what all the others need, and what they take away."""
+    """For each step of a plan the literals that the other steps need, and those that they take away, as bits."""
     others: dict[int, tuple[int, int]] = dict.fromkeys(path, (0, 0))
     for way in (path, path[::-1]):
         needed = taken = 0
@@ -77,11 +77,11 @@ def _others(task: Task, path: Sequence[int]) -> dict[int, tuple[int, int]]:
 
 
 def _executable_plan(task: Task, graph: Graph, state: int, costs: Sequence[int], least: int) -> RelaxedPlan | None:
-    """The relaxed plan that is cheapest by these costs; None where its steps cannot be executed one after the other.
+    """The relaxed plan that is cheapest by these costs; None if its steps cannot be executed in order.
 
-    If it weighs more than `least`, steps that it can do without are left out, the dearest first.
+    If it weighs more than `least`, superfluous steps are removed, the most expensive first.
     """
-    # The cheapest way to each thing by itself, taken together: it may not be possible one after the other.
+    # The cheapest way to each literal by itself, joined: the result may not be executable.
     givers = _givers(graph, state, costs)
     needed = [literal for literal in task.goal_literals if literal in givers]
     steps: set[int] = set()
@@ -102,7 +102,7 @@ def _executable_plan(task: Task, graph: Graph, state: int, costs: Sequence[int],
 
 
 def _givers(graph: Graph, state: int, costs: Sequence[int]) -> dict[int, int]:
-    """For each literal the step that gives it most cheaply, needs added up, in the order of those costs."""
+    """For each literal the step that gives it most cheaply, including the costs of its needs; in the order of cost."""
     givers: dict[int, int] = {}
     waiting, spent = list(graph.counts), list(costs)
     held = {*numbers(state & graph.valued), graph.nothing}
@@ -138,35 +138,35 @@ def _reaches_goal(task: Task, state: int, path: Sequence[int]) -> bool:
 
 
 LARGE = 16
-"""How many steps make it worth while to look for something to leave out."""
+"""The number of steps from which on it pays to remove useless steps."""
 
 WORTHWHILE = 0.25
-"""The share of steps that must be too dear for the known plan, before a smaller task is made without them."""
+"""The share of steps too expensive for the known plan from which on a smaller task is created without them."""
 
 ENOUGH = 3000
-"""How many branches are looked into before the choices are left to the search."""
+"""The most branches that are examined before the search takes over."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchStart:
-    """A task, what is known of its start, and the weight that its cheapest plan does not exceed."""
+    """A task, the bound of its start state, and an upper limit for the weight of its cheapest plan."""
 
     task: Task
     landmarks: Landmarks
     bound: Bound
     limit: float = inf
     known_steps: tuple[Operator, ...] | None = None
-    """The steps of a plan of that weight, of a large task; it may take steps that were left out since."""
+    """For a large task, the steps of a plan of that weight; `task` may lack some of them."""
 
     def with_plan(self, task: Task, plan: RelaxedPlan) -> "SearchStart":
-        """The same start with the plan of a larger task, which may take steps that were left out."""
+        """The same start with a plan of a larger task as the limit; this task may lack some of its steps."""
         return replace(self, limit=plan.weight, known_steps=tuple(task.steps[index].operator for index in plan.path))
 
 
 def search_start(task: Task, without: Callable[[frozenset[int]], Task], until: float | None) -> SearchStart:
-    """What a search begins with; in a large task, without the steps that no cheapest plan takes where that is sure.
+    """The start of a search; a large task is reduced by the steps that provably no cheapest plan takes.
 
-    `without` makes the task anew without some moves. Choices are looked into not longer than until a time.
+    `without` creates the task without some moves. Choices are examined until the time `until` (`thread_time`).
     """
     landmarks = Landmarks(task)
     known = landmarks.unavoidable(task.start)
@@ -192,13 +192,13 @@ def search_start(task: Task, without: Callable[[frozenset[int]], Task], until: f
 
 
 class _Branch(NamedTuple):
-    """Some choices made; branches compare by what a plan that agrees with them weighs at least, then the latest."""
+    """Some choices made. Branches compare by the least weight of a plan that agrees with them, the latest first."""
 
     total: int
     order: int
     bound: Bound
     goals: tuple[int, ...]
-    """What such a plan has to bring about: the goal, and what the chosen steps need."""
+    """The literals that such a plan has to reach: those of the goal, and the needs of the chosen steps."""
 
 
 class _Choices:
@@ -213,13 +213,13 @@ class _Choices:
         self._looked = 0
 
     def decided(self, plan: RelaxedPlan, until: float | None) -> tuple[RelaxedPlan, frozenset[int] | None]:
-        """The cheapest relaxed plan, with the steps, by index, that any plan as cheap can have.
+        """The cheapest relaxed plan, and the indexes of all steps that plans of the same weight can have.
 
-        Where a cheaper plan may exist, there are no such steps: None.
+        The indexes are None if a cheaper plan may exist.
         """
         while self._open and self._open[0].total < plan.weight:
             branch = heappop(self._open)
-            # The cut that promises most for the branches it makes, without steps that are barred.
+            # The cut of the highest weight per branch, without the barred steps.
             cuts = [
                 (cut.weight, [index for index in cut.steps if branch.bound.left[index] <= self._most])
                 for cut in branch.bound.cuts
@@ -227,7 +227,7 @@ class _Choices:
             promises = [(weight / (len(steps) - 1), steps) for weight, steps in cuts if len(steps) > 1]
             cut = max(promises, default=(0.0, list[int]()))[1]
             if not cut or self._looked > ENOUGH or (until is not None and thread_time() > until):
-                # Without a choice left, the steps are too few: they clash, and order has to be looked at too.
+                # With no choice left, the steps are in conflict: that takes a search, which regards their order.
                 return plan, None
             for made in self._branches(branch, cut, plan.weight):
                 if made.total < plan.weight:
@@ -239,7 +239,7 @@ class _Choices:
         return plan, frozenset(index for left in fitting for index, cost in enumerate(left) if not cost)
 
     def _branches(self, branch: _Branch, cut: list[int], most: int) -> Iterator[_Branch]:
-        """For each step of a cut what is known where it is taken, and none of those before it."""
+        """For each step of a cut the branch in which it is taken, and no earlier step of the cut is."""
         for number, index in enumerate(cut):
             self._looked += 1
             goals = tuple({*branch.goals, *self._landmarks.graph.needs[index]})
@@ -259,21 +259,21 @@ class _Choices:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The steps to a goal, none where it holds already; if it is proven, no other plan to the goal costs less."""
+    """The steps to a goal, empty if it holds already. If the plan is proven, no plan to the goal costs less."""
 
     goal: PlanGoal
     steps: tuple[Operator, ...]
     cost: float
     value: float
-    """What the goal and the steps are worth."""
+    """The sum of the values of the goal and the steps."""
     proven: bool = True
     """False where the time was up before a cheaper plan to the goal could be ruled out."""
     expansions: int = field(compare=False, default=0)
-    """How many states the search looked beyond."""
+    """The number of states that the search expanded."""
 
     @property
     def net_value(self) -> float:
-        """What the plan is worth less what it costs."""
+        """The value of the plan minus its cost."""
         return total((self.value, -self.cost))
 
 
@@ -297,14 +297,14 @@ class NoPlan:
 
     @property
     def proven(self) -> bool:
-        """Whether more time could not bring one."""
+        """Whether this is certain: more time would find no plan either."""
         return not self.timed_out
 
 
 def plan(problem: Problem) -> Plan | Undecided | NoPlan:
-    """The best plan if it stands on nothing unknown, else an unknown fact that it stands on; or no plan.
+    """The best plan if it relies on no unknown fact, else an unknown fact that it relies on; or no plan.
 
-    Of several such facts the cheapest to ask for is returned, of equals the one that is needed first.
+    Of several such facts the cheapest to evaluate is returned, of equals the one that is needed first.
     """
     plans = _plans(problem)
     if isinstance(plans, NoPlan):
@@ -312,14 +312,14 @@ def plan(problem: Problem) -> Plan | Undecided | NoPlan:
     found = _best(plans)
     unknown = reliances(problem, found)
     if not unknown and (problem.system.has_values or any(problem.values.values())):
-        # The answer to what another goal's plan stands on may lead that goal to a plan that costs more and brings more.
+        # A fact that another goal's plan relies on may lead to a plan to that goal of higher cost and net value.
         unknown = [relied_on for other in plans for relied_on in reliances(problem, other)]
     asked = problem.system.cheapest(each.fact for each in unknown)
     return found if asked is None else Undecided(asked, found.expansions, found.proven)
 
 
 def best_plan(problem: Problem) -> Plan | NoPlan:
-    """The plan of greatest net value, taking each unknown fact for whatever suits it."""
+    """The plan of greatest net value, assuming for each unknown fact the value that suits it."""
     plans = _plans(problem)
     return plans if isinstance(plans, NoPlan) else _best(plans)
 
@@ -341,7 +341,7 @@ def _best(plans: Sequence[Plan]) -> Plan:
 
 
 def _with_times(problem: Problem) -> Iterator[tuple[PlanGoal, float | None]]:
-    """The goals, each with the time until which it may be searched for: an equal part of what is left."""
+    """The goals, each with the end of its search time: an equal share of the time that is left."""
     end = None if problem.deadline is None else thread_time() + problem.deadline
     for number, goal in enumerate(problem.goals):
         now = thread_time()
@@ -349,7 +349,7 @@ def _with_times(problem: Problem) -> Iterator[tuple[PlanGoal, float | None]]:
 
 
 def reliances(problem: Problem, found: Plan) -> list[Reliance]:
-    """The unknown facts that a plan stands on, in the order in which it needs them."""
+    """The unknown facts that a plan relies on, in the order in which it needs them."""
     unknown = set(problem.start.unknown)
     if not unknown:
         return []
@@ -361,7 +361,7 @@ def reliances(problem: Problem, found: Plan) -> list[Reliance]:
 
 
 class Found(NamedTuple):
-    """What one search brought."""
+    """The result of one search."""
 
     steps: tuple[Operator, ...] | None
     expansions: int = 0
@@ -402,16 +402,16 @@ def _plan(problem: Problem, goal: PlanGoal, found: Found, expansions: int) -> Pl
 
 
 class Node(NamedTuple):
-    """A way to a state. Nodes compare by what a plan through them costs at least, then by their steps."""
+    """A path to a state. Nodes compare by the estimated least cost of a plan through them, then by their steps."""
 
     estimate: int
     path: tuple[int, ...]
     cost: int
     state: int
     bound: Bound
-    """Of the state, or of one before it while nobody has looked: most nodes are never worth a closer look."""
+    """The bound of the state, or of an earlier one: it is computed late, since most nodes are never expanded."""
     seen: int
-    """How many steps led to the state that the bound is of."""
+    """The number of steps to the state that has this bound."""
 
 
 class Search:
@@ -427,7 +427,7 @@ class Search:
         self._begin(Node(0, (), 0, start.task.start, start.bound, 0))
 
     def run(self) -> tuple[int, ...] | None:
-        """The steps of the answer, by index; None where there is none, or no more time."""
+        """The indexes of the answer's steps; None if there is no answer, or no time left."""
         while self._open:
             node = heappop(self._open)
             if self._best[node.state] != (node.cost, node.path):
@@ -450,14 +450,14 @@ class Search:
         return None
 
     def _begin(self, node: Node) -> None:
-        """Search on from this node alone."""
+        """Continue the search from this node only."""
         self._open = [node]
         self._best: dict[int, tuple[int, tuple[int, ...]]] = {node.state: (node.cost, node.path)}
 
     def _settle(self, node: Node) -> bool:
-        """Go as far as needs no search, where a relaxed plan from the first of the best nodes costs no more.
+        """Take the steps that need no search, if a relaxed plan from the best node costs no more than its bound.
 
-        Then the answer leads through that node, and all others can be forgotten.
+        Then the answer leads through that node, and all other nodes are dropped.
         """
         found = relaxed_plan(self._task, self._landmarks.graph, node.state, node.bound)
         if found is None or found.weight > node.bound.total:
@@ -477,7 +477,7 @@ class Search:
     def _expand(self, node: Node) -> None:
         task = self._task
         for index, step in fruitful(enumerate(task.steps), node.state):
-            # The cuts that hold the step have paid for it, and are no cuts of what comes after it.
+            # Cuts with this step have paid for it, and are no cuts of the next state.
             estimate = node.estimate + node.bound.left[index]
             cost, path = node.cost + task.weights[index], (*node.path, index)
             after = step.after(node.state)
@@ -491,16 +491,16 @@ NIRVANA = PlanGoal("Nirvana", {Holds("nirvana"): True})
 """Never reached, so that a process goes on as long as there is something to do."""
 
 _TOLD = 5
-"""How many actions that cannot run are told of, at most."""
+"""The most blocked actions that a message names."""
 
 T = TypeVar("T", PlanGoal, Operator)
 
 
 def best_step(problem: Problem) -> Plan | Undecided | NoPlan:
-    """No step where one of the goals is reached, else the step of greatest value less cost; or none can be taken.
+    """An empty plan if a goal is reached, else the possible step of greatest net value; or no plan.
 
-    Of steps of equal worth the one with more preconditions is taken, then the one that was declared first. A fact that
-    is unknown is asked for when the choice depends on it.
+    Of steps of equal value the one with more preconditions is taken, then the one that was declared first. If the
+    choice depends on an unknown fact, that fact is returned as `Undecided`.
     """
     goals = (goal for goal in problem.goals if _lacking(problem, goal.requires) is None)
     reached = _most_valuable(problem, goals, lambda goal: goal.value)
@@ -525,7 +525,7 @@ def best_step(problem: Problem) -> Plan | Undecided | NoPlan:
 
 
 def idleness(problem: Problem) -> str:
-    """Why no step can be taken: what actions that have not run lack, in one sentence."""
+    """Why no step can be taken: the first missing precondition of each action that has not run, in a sentence."""
     lacks = {each.action: _lacking(problem, each.requires) for each in problem.system.operators}
     waiting = [(name, fact) for name, fact in lacks.items() if fact and fact[0] != HasRun(name)]
     if not waiting:
@@ -536,7 +536,7 @@ def idleness(problem: Problem) -> str:
 
 
 def _most_valuable(problem: Problem, candidates: Iterable[T], worth: Callable[[T], float]) -> T | Undecided | None:
-    """The candidate worth most, the first of equals; or the unknown fact that it needs and that takes least to ask."""
+    """The candidate of the highest worth, the first of equals; or the cheapest unknown fact that it requires."""
     best = max(candidates, key=worth, default=None)
     unknown = (fact for fact in best.requires if fact in problem.start.unknown) if best else iter(())
     asked = problem.system.cheapest(unknown)
@@ -544,7 +544,7 @@ def _most_valuable(problem: Problem, candidates: Iterable[T], worth: Callable[[T
 
 
 def _applicable(problem: Problem) -> Iterator[Operator]:
-    """The operators that may be taken if what is unknown turns out well, in the order in which ties are decided."""
+    """The operators that are possible if unknown facts turn out well, in the order that breaks ties."""
     holding = problem.system.literals_allowed_by(problem.start)
     for move in problem.system.moves:
         if all(map(holding.__getitem__, move.needs)) and move.operator.action not in problem.excluded:
@@ -552,6 +552,6 @@ def _applicable(problem: Problem) -> Iterator[Operator]:
 
 
 def _lacking(problem: Problem, requires: Mapping[Fact, bool]) -> tuple[Fact, bool] | None:
-    """The first of the needs that cannot be taken to be met."""
+    """The first requirement that cannot be assumed to be met."""
     needs = requires.items()
     return next(((fact, value) for fact, value in needs if not problem.start.allows(fact, value=value)), None)

@@ -1,14 +1,14 @@
 """The task of one search, and its landmarks (LM-cut heuristic).
 
-The task is the part of a problem that can matter for one goal from one state. Walking backwards from the goal it finds
-the literals that may have to be produced and the moves that can produce them; whatever no such move can disturb is left
-out, and so is every move that cannot help.
+The task is the part of a problem that matters for one goal from one state. Walking backwards from the goal, it finds
+the literals that may have to be produced and the moves that can produce them. Literals that no such move can disturb
+are omitted, and so are moves that cannot help.
 
-A landmark is a set of steps of which every plan from a state takes at least one, with a cost. A relaxation tells what
-things cost at least if nothing were ever taken away and only the dearest need counted; from it come cuts, steps of
-which one must be taken, however one goes on. The costs of cuts never add up to more than the cheapest plan, because
-each pays with what earlier cuts left of its steps' costs (Helmert and Domshlak); and a cut that does not contain the
-step just taken is a cut of the next state too, so that hardly any is found twice.
+A landmark is a set of steps, with a cost, of which every plan from a state takes at least one. A relaxation, in which
+no literal is ever taken away and only the most expensive need of a step counts, gives lower bounds of costs. From it
+come cuts: steps of which every way to the goal takes one. The costs of cuts never add up to more than the cheapest
+plan, because each pays with what earlier cuts left of its steps' costs (Helmert and Domshlak). A cut without the step
+just taken is a cut of the next state too, so that hardly any is computed twice.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ from goalport.agents.plan.problem import Move, Operator, PlanGoal, Problem
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A move in the task's own numbers, which are small enough for a state to be one integer."""
+    """A move with the task's own literal numbers, which are small, so that a state is one integer of bits."""
 
     move: int
     """The index of the move in the system."""
@@ -32,14 +32,14 @@ class Step:
     required: int
     given: int
     kept: int
-    """What of a state survives, as a mask."""
+    """The mask of the literals that remain after the step."""
 
     def applicable(self, state: int) -> bool:
         """Whether the step can be taken in a state."""
         return state & self.required == self.required
 
     def after(self, state: int) -> int:
-        """The state that the step leads to from another."""
+        """The state after taking the step in a state."""
         return state & self.kept | self.given
 
 
@@ -53,14 +53,14 @@ class Task:
     literals: tuple[int, ...]
     """The system's number of each of the task's literals."""
     held: tuple[int, ...]
-    """The system's numbers of literals that matter too, but that hold and that no step takes away."""
+    """The system's numbers of relevant literals that hold and that no step takes away."""
     steps: tuple[Step, ...]
-    """In the order in which ties are decided."""
+    """In the order that breaks ties."""
     weights: tuple[int, ...]
 
 
 def fruitful(steps: Iterable[tuple[int, Step]], state: int) -> Iterator[tuple[int, Step]]:
-    """The numbered steps that can be taken in a state and bring anything new."""
+    """The numbered steps that are applicable in a state and add a new literal."""
     absent = ~state
     for numbered in steps:
         step = numbered[1]
@@ -71,14 +71,14 @@ def fruitful(steps: Iterable[tuple[int, Step]], state: int) -> Iterator[tuple[in
 def task_for(
     problem: Problem, wanted: Sequence[int], holding: bytearray, without: frozenset[int] = frozenset()
 ) -> Task:
-    """The task of bringing about the wanted literals where others hold, without some of the moves."""
+    """The task of reaching the wanted literals from the state `holding`, without some moves."""
     relevance = Relevance(problem, holding, without)
     relevance.trace(wanted)
     return relevance.task(wanted)
 
 
 def wanted_literals(problem: Problem, goal: PlanGoal) -> list[int] | None:
-    """What a goal wants of the system; None where it wants what no operator mentions and the state does not give."""
+    """The literals that a goal requires; None if it requires an unmet fact that no operator mentions."""
     literals: list[int] = []
     for fact, value in goal.requires.items():
         literal = problem.system.literal(fact, value=value)
@@ -90,7 +90,7 @@ def wanted_literals(problem: Problem, goal: PlanGoal) -> list[int] | None:
 
 
 class Relevance:
-    """The walk backwards. What holds at the start need be produced only if a relevant move can take it away."""
+    """The walk backwards. What holds at the start is to be produced only if a relevant move can take it away."""
 
     def __init__(self, problem: Problem, holding: bytearray, without: frozenset[int]) -> None:
         self._problem = problem
@@ -102,10 +102,10 @@ class Relevance:
         self._moves: set[int] = set()
         self._produced: list[int] = []
         self._order: list[int] = []
-        """What is needed, in the order in which it was found."""
+        """The needed literals, in the order in which they were found."""
 
     def trace(self, wanted: Sequence[int]) -> None:
-        """Find all moves that can help towards some literals, directly or by what other moves need."""
+        """Find all moves that help to reach some literals, directly or through the needs of other moves."""
         self._need(wanted)
         for literal in self._produced:  # grows while we walk
             for index in self._system.achievers[literal]:
@@ -133,7 +133,7 @@ class Relevance:
                     self._produced.append(literal)
 
     def task(self, wanted: Sequence[int]) -> Task:
-        """The task of bringing some literals about by the moves that were found."""
+        """The task of reaching some literals with the moves that were found."""
         numbers = {literal: number for number, literal in enumerate(self._produced)}
         indexes = sorted(self._moves)
         moves = [self._system.moves[index] for index in indexes]
@@ -171,15 +171,15 @@ def _bits(numbers: Iterable[int]) -> int:
 
 
 NEVER = 1 << 30
-"""More needs than a step can have: it waits for ever."""
+"""A count of open needs that never falls to 0: the step is impossible."""
 
 
 class Graph:
-    """Which step needs and gives which literal, both ways round; only literals that some step gives."""
+    """The steps by the literals that they need and give, and the reverse; only literals that some step gives."""
 
     def __init__(self, task: Task) -> None:
         self.nothing = len(task.literals)
-        """A literal that always holds: what the steps need that need nothing."""
+        """A literal that always holds: the only need of steps that need nothing."""
         self.goals = task.goal_literals or (self.nothing,)
         self.gives = [step.gives for step in task.steps]
         self.achievers: list[list[int]] = [[] for _ in range(self.nothing + 1)]
@@ -190,9 +190,9 @@ class Graph:
         self.counts = [len(needs) for needs in self.needs]
         given = sum(1 << literal for literal, achievers in enumerate(self.achievers) if achievers)
         self.valued = given | task.goal
-        """The literals, as bits, that may have a cost, or that the goal wants; the others are in the guards alone."""
+        """The literals, as bits, that may have a cost or that the goal requires; others are only in `guards`."""
         self.guards = [(index, guard) for index, step in enumerate(task.steps) if (guard := step.required & ~given)]
-        """What steps need that no step gives: once it is gone, the step is out of the question."""
+        """For each step the needed literals that no step gives: once one of them is lost, the step is impossible."""
 
     def _index(self, steps: list[list[int]], literals: Iterable[tuple[int, ...]]) -> None:
         for index, each in enumerate(literals):
@@ -203,7 +203,7 @@ class Graph:
 class Relaxation:
     """The least costs of all literals in a state, kept up to date while cuts pay with the costs of steps.
 
-    Steps that cost more than `most` are out of the question.
+    Steps that cost more than `most` are ignored.
     """
 
     def __init__(self, graph: Graph, state: int, costs: list[int], goals: tuple[int, ...], most: float) -> None:
@@ -213,7 +213,7 @@ class Relaxation:
         self._most = most
         self._values: list[float] = [inf] * (graph.nothing + 1)
         self._supporters = [-1] * len(graph.needs)
-        """For each step that can be taken the dearest literal that it needs."""
+        """For each reachable step the most expensive literal that it needs."""
         # From the cheapest literals up; it ends early where the goal costs nothing.
         waiting = list(self._graph.counts)
         for step, guard in self._graph.guards:
@@ -235,16 +235,16 @@ class Relaxation:
 
     @property
     def reaches_goal(self) -> bool:
-        """Whether everything that the goal needs can be had if nothing is ever taken away."""
+        """Whether all goal literals are reachable if no literal is ever taken away."""
         return all(self._values[literal] < inf for literal in self._goals)
 
     def hardest_goal(self) -> int | None:
-        """The dearest literal of the goal; None where all of it costs nothing."""
+        """The most expensive literal of the goal; None if all of them cost nothing."""
         hardest = max(self._goals, key=self._values.__getitem__)
         return hardest if self._values[hardest] else None
 
     def cut_before(self, literal: int) -> tuple[list[int], int]:
-        """Steps of which every way to the literal takes one, and the least of their costs, which all of them pay."""
+        """Steps of which every way to the literal takes one, and the least of their costs, by which each is reduced."""
         zone = self._zone(literal)
         limit = self._values[literal]
         entering = {step for literal in zone for step in self._graph.achievers[literal]}
@@ -261,7 +261,7 @@ class Relaxation:
         return steps, weight
 
     def _spread(self, fresh: list[int], now: float, waiting: list[int], later: list[tuple[float, int]]) -> None:
-        """From literals that cost so much go on to all that costs no more; steps that cost something come later."""
+        """Set the values of literals reachable at no further cost; put steps with a cost into `later`."""
         consumers, supporters, costs = self._graph.consumers, self._supporters, self._costs
         gives, values, most = self._graph.gives, self._values, self._most
         while fresh:
@@ -280,7 +280,7 @@ class Relaxation:
                         fresh.append(given)
 
     def _zone(self, literal: int) -> set[int]:
-        """The literals from which the given one costs nothing more."""
+        """The literals that lead to this literal at no further cost."""
         costs, supporters, achievers = self._costs, self._supporters, self._graph.achievers
         zone = {literal}
         frontier = [literal]
@@ -293,7 +293,7 @@ class Relaxation:
         return zone
 
     def _is_before(self, zone: set[int], literal: int, limit: float) -> bool:
-        """Whether one gets to the literal without the zone, as one does to all that costs less than the zone."""
+        """Whether the literal is reachable without the zone, as all literals are that cost less than the zone."""
         seen = {literal}
         frontier = [literal]
         while frontier:
@@ -308,7 +308,7 @@ class Relaxation:
         return False
 
     def _lower(self, cheaper: Iterable[int]) -> None:
-        """Carry through that some steps cost less now."""
+        """Update all values after the costs of some steps fell."""
         values, supporters, consumers, needs = self._values, self._supporters, self._graph.consumers, self._graph.needs
         changed: list[tuple[float, int]] = []
         for step in cheaper:
@@ -332,12 +332,12 @@ class Relaxation:
 
 
 def unavoidable(graph: Graph, state: int) -> int:
-    """The steps, as bits, that every way from a state to the goal takes; none where there is no way.
+    """The steps, as bits, that every way from a state to the goal takes; none if there is no way.
 
-    What all ways to a literal have in common is what the ways through each of the steps that give it have in common.
+    The steps common to all ways to a literal are those common to the ways through each step that gives it.
     """
     everything = -1
-    """What the ways to a literal have in common as long as none is known."""
+    """All steps, as bits: the value of a literal to which no way is known yet."""
     common = [everything] * (graph.nothing + 1)
     alone = [1 << step for step in range(len(graph.needs))]
     for step, guard in graph.guards:
@@ -369,7 +369,7 @@ def numbers(state: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Steps, by index, of which one must be taken, and what that costs at least."""
+    """Indexes of steps of which one must be taken, and the least cost of that."""
 
     steps: frozenset[int]
     weight: int
@@ -377,13 +377,13 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Cuts of a state and what they leave of the steps' costs."""
+    """A lower bound of a state: its cuts, and the costs of steps that the cuts leave."""
 
     cuts: tuple[Cut, ...]
     left: list[int]
-    """For each step what no cut has paid with; never changed once the bound is made."""
+    """For each step the part of its cost that no cut has used; it is never changed."""
     total: int
-    """What a plan from the state costs at least."""
+    """The least possible cost of a plan from the state."""
 
     def after(self, steps: Collection[int]) -> "Bound":
         """The bound of the state after some steps, as far as it is known from this one."""
@@ -407,7 +407,7 @@ class Landmarks:
         self._weights = task.weights
 
     def unavoidable(self, state: int) -> Bound:
-        """A first bound of a state: the steps that no plan can do without, each a cut by itself."""
+        """A first bound of a state, from the steps that every plan takes, each a cut by itself."""
         left = list(self._weights)
         steps = numbers(unavoidable(self.graph, state))
         for step in steps:
@@ -416,9 +416,9 @@ class Landmarks:
         return Bound(cuts, left, sum(cut.weight for cut in cuts))
 
     def completed(self, state: int, known: Bound, goals: tuple[int, ...] = (), most: float = inf) -> Bound | None:
-        """A bound with every cut that the known ones leave room for; None where the goal cannot be reached.
+        """A known bound with all further cuts; None if the goal cannot be reached, or only at more than `most`.
 
-        Other goals than the task's may be given, and what a plan to them may weigh at most.
+        `goals` replace the goal of the task.
         """
         left = list(known.left)
         gain = most if most == inf else most - known.total  # costs may be too large for a float
