@@ -1,12 +1,12 @@
-"""JSON Schemas: of types, with the reason why a type has none, and checks of values against a schema.
+"""JSON Schemas of types, the reason why a type has none, and validation of values against a schema.
 
-Schemas have no titles that repeat the names of fields, since a model pays for every word. The reason names the field of
-the class that has no schema, in words for its author; it is searched for only after the schema could not be made.
+Schemas have no titles that repeat the names of fields, since a model pays for every word. The reason names the field
+that JSON cannot express, for the author of the class; it is searched for only after generating the schema has failed.
 
-Values are checked here for tools that are known by their schema alone; where there is a type, pydantic validates. A
-check ends soon, whoever wrote the schema and the value: a pattern such as `^(a+)+$` keeps Python's `re` busy for hours,
-so patterns are matched by Rust's `regex`, an engine without backtracking that pydantic uses. Those it does not know
-or that are too large are not checked, and the log says so once. Other ways to keep a processor busy end with
+Values are validated here for tools that have only a schema; where there is a Python type, pydantic validates. Untrusted
+schemas and values cannot block the server: a pattern such as `^(a+)+$` would keep Python's `re` busy for hours, so
+patterns are matched by Rust's `regex`, an engine without backtracking that pydantic uses. Patterns that it does not
+support, or that are too large, are not checked, and the log says so once. Other checks that take too long raise
 `NotChecked`.
 """
 
@@ -36,28 +36,28 @@ from goalport.base.words import field_path, first_line, one_line, requirement, s
 
 _log = logging.getLogger(__name__)
 SECONDS: Final = 5.0
-"""Processor time that the check of a value may take; honest arguments of a megabyte take three."""
+"""The most processor time for the check of one value; harmless arguments of a megabyte take 3 s."""
 _SECONDS_OF_SCHEMA: Final = 1.0
 _MOST_ERRORS: Final = 5_000
-"""Beyond this, describing each error would keep the event loop from its other work."""
+"""Beyond this number, describing each error would block the event loop for too long."""
 _MOST_PARTS: Final = 10_000
-"""Characters of a pattern whose repetitions are written out; with classes of Unicode, `_CLASS` times as many."""
+"""The longest pattern, with its repetitions expanded; one with Unicode classes counts `_CLASS` times."""
 _MOST_STEPS: Final = 2_000_000
-"""Characters of a pattern for each character of a text, together."""
+"""The greatest product of the expanded length of a pattern and the length of a text."""
 _CLASSES: Final = re.compile(r"\\[wWdDsSpP]")
 _CLASS: Final = 30
 _COUNTED: Final = re.compile(r"\{(\d*),?(\d*)\}")
 _VERBOSE: Final = re.compile(r"\(\?\w*x")
-"""A flag of Rust's that allows spaces inside of numbers."""
+"""Finds a flag of Rust's `regex` that allows spaces inside of the numbers of a repetition."""
 _DEADLINE: ContextVar[float] = ContextVar("goalport_schema_deadline", default=inf)
 
 
 class NotChecked(Exception):
-    """A schema that cannot be applied to a value; the message says why, as the end of a sentence about it."""
+    """A schema could not be applied to a value; the message says why, as the end of a sentence about the schema."""
 
 
 def _kind(schema: Mapping[str, object]) -> Any:
-    """The class of validators for the revision of JSON Schema that a schema is written in."""
+    """The validator class for the draft of JSON Schema that a schema names in `$schema`."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for
 
@@ -71,17 +71,17 @@ def _kind(schema: Mapping[str, object]) -> Any:
 
 @cache
 def _bounded(kind: Any) -> Any:
-    """A class of validators with our own keywords in place of those that a schema can make take for ever."""
+    """A subclass of a validator class that replaces keywords which may take too long with our own."""
     from jsonschema import validators
 
     original = kind.evolve
 
     def evolve(self: Any, **changes: Any) -> Any:
-        # Each part of a schema is applied by a validator that is made here.
+        # `evolve` creates the validator of each subschema, so the time is checked here.
         if thread_time() > _DEADLINE.get():
             raise NotChecked("it takes too long")
         if isinstance(schema := changes.get("schema"), dict):
-            # It would bring back the validators of the library.
+            # A nested `$schema` would switch back to the validators of the library.
             changes["schema"] = _without(cast("dict[str, Any]", schema), "$schema")
         return original(self, **changes)
 
@@ -97,7 +97,7 @@ def _bounded(kind: Any) -> Any:
         "patternProperties": _pattern_properties,
         "additionalProperties": additional_properties,
         "uniqueItems": _unique_items,
-        # Not checked: the library matches patterns for it in its own way.
+        # Not checked: for it, the library matches patterns with `re`.
         "unevaluatedProperties": lambda *_: iter(()),
     }
     known = {name: each for name, each in ours.items() if name in kind.VALIDATORS}
@@ -131,7 +131,7 @@ def _unique_items(validator: Any, unique: Any, value: Any, _: object) -> Iterato
 
 @contextmanager
 def _in_time(seconds: float) -> Generator[None]:
-    """A block in which a schema is applied. Raises `NotChecked` where that cannot be done, or not in these seconds."""
+    """A block in which a schema is applied. Raises `NotChecked` if that fails, or takes more seconds of CPU time."""
     from referencing.exceptions import Unresolvable
 
     before = _DEADLINE.set(thread_time() + seconds)
@@ -152,7 +152,7 @@ def _without(schema: dict[str, Any], keyword: str) -> dict[str, Any]:
 
 
 def _found(pattern: str, text: str) -> bool | None:
-    """Whether a pattern matches somewhere in a text; None: nobody knows."""
+    """Whether a pattern matches somewhere in a text; None: it was not checked."""
     engine, parts = _engine(pattern)
     if engine is None:
         return None
@@ -164,7 +164,7 @@ def _found(pattern: str, text: str) -> bool | None:
 
 @lru_cache(maxsize=256)
 def _engine(pattern: str) -> tuple[SchemaValidator | None, int]:
-    """What matches a pattern (None: it cannot be matched), and its length with repetitions written out: `a{3}` is 3."""
+    """A validator for a pattern (None: unsupported), and its length with expanded repetitions: 3 for `a{3}`."""
     parts, times = len(pattern), 1
     for each in _COUNTED.finditer(pattern):
         count = int(each[2] or each[1] or 1)
@@ -192,14 +192,14 @@ _MOST_NUMBERS: Final = 5
 _SIGNS: Final = ("null", "NaN", "Infinity")
 _LABELS: Final = ("label", "title")
 _PLAIN: Final = frozenset[type]({str, int, bool, NoneType})
-"""The types of defaults that are JSON as they are."""
+"""The types of defaults that need no conversion to JSON."""
 _MESSAGE_LIMIT = 300
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
 
 def may_hold_non_finite(written: str) -> bool:
-    """Whether this JSON may contain a non-finite number: pydantic writes NaN as null or by name."""
+    """Whether JSON text may contain a non-finite number, which pydantic writes as null or by name."""
     return any(sign in written for sign in _SIGNS)
 
 
@@ -224,9 +224,9 @@ def _non_finite_numbers(value: object, path: str = "") -> Iterator[str]:
 
 
 def with_items(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of an array with `items` in place of `prefixItems`: VS Code and model APIs refuse arrays without them.
+    """The schema of an array with `items` for `prefixItems`: VS Code and model APIs refuse arrays without `items`.
 
-    It accepts more than before: an element's type in another position. Validation of the values still refuses that.
+    It also accepts the elements of a tuple in another order. Validation by the type still refuses that.
     """
     rest = {name: value for name, value in schema.items() if name != "prefixItems"}
     others: list[Any] = [rest["items"]] if isinstance(rest.get("items"), dict) else []
@@ -236,7 +236,7 @@ def with_items(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rooted(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with the object at its root: for a type that contains itself pydantic returns only a reference."""
+    """The schema with the object at its root: for a recursive type, pydantic returns only a `$ref`."""
     reference = schema.get("$ref")
     if not isinstance(reference, str):
         return schema
@@ -255,9 +255,9 @@ def without_fields(schema: dict[str, Any], fields: frozenset[str]) -> dict[str, 
 
 
 class _Methods(dict[str, Callable[[Any], Any]]):
-    """The methods of a generator by the type of what they describe, each looked up when it is needed.
+    """The methods of a generator by type of core schema, each looked up when it is first needed.
 
-    Pydantic looks up all of them, some fifty, for each type that is described.
+    Pydantic would look up all of them, some fifty, for each type that gets a schema.
     """
 
     def __init__(self, generator: GenerateJsonSchema) -> None:
@@ -270,7 +270,7 @@ class _Methods(dict[str, Callable[[Any], Any]]):
 
 
 class PlainSchema(GenerateJsonSchema):
-    """Pydantic's schema with `items` for each array, and without made-up titles and defaults that are no JSON."""
+    """Pydantic's schema, with `items` for each array, and without generated titles and defaults that are no JSON."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic declares it so
 
@@ -287,7 +287,7 @@ class PlainSchema(GenerateJsonSchema):
         return with_items(super().p_arguments_schema(*given, **named))
 
     def dataclass_schema(self, schema: Any) -> Any:
-        """The schema of a dataclass, with what its fields say in `metadata={"secret": True}`."""
+        """The schema of a dataclass; fields with `metadata={"secret": True}` get `writeOnly`."""
         made = super().dataclass_schema(schema)
         for each in fields(schema["cls"]) if is_dataclass(schema["cls"]) else ():
             if each.metadata.get("secret") is True and each.name in made.get("properties", {}):
@@ -305,7 +305,7 @@ class PlainSchema(GenerateJsonSchema):
 
 
 class LabelledSchema(PlainSchema):
-    """A schema for people: members of an enumeration have titles, by their `label`, `title` or name."""
+    """A schema for forms: members of an enumeration get titles, from their `label`, `title` or name."""
 
     def enum_schema(self, schema: Any) -> Any:
         made = super().enum_schema(schema)
@@ -329,12 +329,12 @@ UNREADABLE = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, Pydan
 
 
 def why_not_json(kind: object, error: Exception, mode: JsonSchemaMode = "validation") -> str:
-    """The field that JSON cannot express, with its class; the error's message, where it is the type itself."""
+    """The field that JSON cannot express, with its class; the message of the error if no field is to blame."""
     return next(_culprits(kind, mode, []), first_line(str(error)).rstrip("."))
 
 
 def _culprits(kind: Any, mode: JsonSchemaMode, seen: list[object]) -> Iterator[str]:
-    """The innermost fields, in a type and in the types that it consists of, that JSON cannot express."""
+    """Sentences about the innermost fields, in a type and its parts, that JSON cannot express."""
     if any(kind is each for each in seen):
         return
     seen.append(kind)
@@ -358,7 +358,7 @@ def _culprits(kind: Any, mode: JsonSchemaMode, seen: list[object]) -> Iterator[s
 
 
 def schema_fault(schema: Mapping[str, object], *, formats: bool = True) -> str:
-    """Why a mapping is no valid JSON Schema; empty: it is. `formats`: formats in it, such as patterns, are checked."""
+    """Why a mapping is no valid JSON Schema; empty: it is valid. `formats`: its patterns and such are checked too."""
     try:
         with _in_time(_SECONDS_OF_SCHEMA):
             kind = _kind(schema)
@@ -372,7 +372,7 @@ def schema_fault(schema: Mapping[str, object], *, formats: bool = True) -> str:
 
 
 def schema_problems(schema: Mapping[str, object], arguments: Mapping[str, object]) -> tuple[str, ...]:
-    """One line for each place where the arguments violate a JSON Schema, or why they cannot be checked against it."""
+    """One line for each violation of a JSON Schema by the arguments, or one that says why they could not be checked."""
     try:
         return problems_in_time(schema, dict(arguments))
     except NotChecked as error:
@@ -380,11 +380,11 @@ def schema_problems(schema: Mapping[str, object], arguments: Mapping[str, object
 
 
 def problems_in_time(schema: Mapping[str, object], value: object, *, seconds: float = SECONDS) -> tuple[str, ...]:
-    """One line for each place where a value violates a JSON Schema. Raises `NotChecked`, also after `seconds`."""
+    """One line for each violation of a JSON Schema by a value. Raises `NotChecked`, also after these CPU seconds."""
     from referencing.jsonschema import EMPTY_REGISTRY
 
     with _in_time(seconds):
-        # The empty registry prevents that the references of a foreign schema are fetched from the network.
+        # Without the empty registry, references of an untrusted schema would be fetched from the network.
         validator = _kind(schema)(schema, registry=EMPTY_REGISTRY)
         found: list[Any] = list(islice(validator.iter_errors(value), _MOST_ERRORS))
     if not found:
@@ -426,7 +426,7 @@ def holds_secret(schema: object) -> bool:
 
 
 def may_hold_secret(kind: object) -> bool:
-    """Whether a type has a field that is marked as secret, or no JSON Schema that would tell."""
+    """Whether a type has a field that is marked as secret; True also for a type without a JSON Schema."""
     try:
         return holds_secret(TypeAdapter[Any](cast("type", kind)).json_schema(schema_generator=PlainSchema))
     except UNREADABLE:
@@ -434,7 +434,7 @@ def may_hold_secret(kind: object) -> bool:
 
 
 def coerce_numbers(schema: object, value: Any) -> Any:
-    """A copy in which strings are converted to numbers where the schema allows a number and no string."""
+    """A copy with strings converted to numbers where the schema allows numbers but no strings."""
     if not isinstance(schema, Mapping):
         return value
     rules = cast("Mapping[str, object]", schema)
@@ -457,7 +457,7 @@ def coerce_numbers(schema: object, value: Any) -> Any:
 
 
 def _types(rules: Mapping[str, object]) -> set[object]:
-    """The types that a schema allows, by its `type` and `anyOf` alone."""
+    """The types that a schema allows, considering only its `type` and `anyOf`."""
     said = rules.get("type")
     found: set[object] = set(cast("list[object]", said)) if isinstance(said, list) else {said}
     for each in cast("Sequence[object]", rules.get("anyOf") or ()):

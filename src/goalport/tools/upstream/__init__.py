@@ -1,8 +1,8 @@
-"""Upstream MCP servers: connections that are restored when they are lost, and the servers' tools as tools of ours.
+"""Upstream MCP servers: connections that are restored after a loss, and `Tool` objects for the servers' tools.
 
 `UpstreamServers` connects the servers of a configuration; `UpstreamGroups` makes tool groups of their
-tools. `platform`, above, owns both, and agents see nothing but tool groups; below are tools, errors and words. The MCP
-SDK is used here and in `doors.mcp` alone, and is imported when the first server is connected.
+tools. `platform`, above, owns both, and agents see only tool groups; below are tools, errors and words. The MCP
+SDK is used only here and in `doors.mcp`, and is imported when the first server is connected.
 """
 
 from goalport.tools.upstream.config import (

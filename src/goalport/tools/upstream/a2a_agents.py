@@ -1,9 +1,9 @@
-"""Agents of other frameworks, and of other goalports, that are called over the Agent2Agent Protocol (A2A).
+"""Calling agents of other frameworks, and of other goalports, over the Agent2Agent Protocol (A2A).
 
-One of a configuration is connected as a server is: its card is read, and its skills are its tools. `A2aAgent` is one
-that code names. A tool that is called sends a message, and the task that the agent makes of it is followed to its end.
-Nothing is open between two requests, so a task outlives both sides: a call that is made anew joins its task again. The
-SDK writes and reads both versions of the protocol; the requests are sent by the client of `transports`.
+An agent in the configuration is connected like an MCP server: its card is read, and its skills become tools. `A2aAgent`
+is an agent that Python code names. A call of a tool sends a message, and follows the task that the agent creates for it
+to its end. No connection stays open between requests, so a task survives a restart of either side: a repeated call
+joins its task again. The SDK serializes both versions of the protocol; the client of `transports` sends the requests.
 """
 
 import re
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 BINDINGS: Final = ("JSONRPC", "HTTP+JSON")
-"""How agents are called; the first is used where a card offers both."""
+"""The protocol bindings that are supported; the first is used if a card offers both."""
 _VERSIONS: Final = {"1", "0", ""}
-"""The first number of the versions that are called; a card that names none means the newest."""
+"""The major versions that are supported; a card without a version means the newest."""
 _PORTS: Final = 2**16
 _CARDS: Final = ("/.well-known/agent-card.json", "/.well-known/agent.json")
-"""Where a card is, and where it was in older versions of the protocol."""
+"""The path of a card, and its path in older versions of the protocol."""
 _INPUT: Final[Mapping[str, object]] = {
     "type": "object",
     "properties": {
@@ -63,10 +63,10 @@ _INPUT: Final[Mapping[str, object]] = {
 }
 _GOING: Final = {TaskState.TASK_STATE_UNSPECIFIED, TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING}
 _PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-"""Seconds between two looks at a task that cannot be followed, at first and at last."""
+"""Seconds between two polls of a task that cannot be streamed: the first pause, and the longest."""
 _CANCEL_SECONDS: Final = 5.0
 _EXACT: Final = 2**53
-"""From here on, a number of the protocol stands for several whole ones."""
+"""From here on, the doubles of the protocol cannot represent each integer."""
 _PROGRESS_CHARACTERS: Final = 500
 
 
@@ -75,11 +75,11 @@ class AgentConnection(Connection):
 
     _client: Any = None
     card: a2a.AgentCard | None = None
-    """The card that was read last; one that is there already is not read again when the connection is opened."""
+    """The card that was read last; if it is set before the connection is opened, it is not read then."""
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[Listing]:
-        """Read the card. Raises `ConnectionLost` for one that nobody can call the agent by, and what httpx2 raises."""
+        """Read the card. Raises `ConnectionLost` if there is no usable card, and errors of httpx2."""
         assert isinstance(self.transport, HttpTransport)
         async with self.transport.client() as self._http:
             if self.card is None:
@@ -115,7 +115,7 @@ class AgentConnection(Connection):
             with suppress(A2AError):
                 card = await self._client.get_extended_agent_card(a2a.GetExtendedAgentCardRequest())
         tools: list[Definition] = []
-        # An agent without any skills is one by itself.
+        # An agent without any skills becomes one tool.
         for skill in card.skills or [a2a.AgentSkill(id="ask", name=card.name, description=card.description)]:
             examples = f"\nFor example: {listed(skill.examples)}" if skill.examples else ""
             described = f"{skill.description or skill.name}{examples}"
@@ -125,17 +125,17 @@ class AgentConnection(Connection):
         return self.listing
 
     async def ping(self) -> None:
-        """Make sure that the agent is there, by its card; one that has changed is read again."""
+        """Check that the agent answers, by reading its card; if the card has changed, mark the list as changed."""
         if await self._read_card() != self.card:
             self.mark_changed()
 
     async def call(self, name: str, arguments: Mapping[str, object], call: Call) -> "CallToolResult":
-        """Tell the agent something, and follow the task that it makes of that. Raises `ToolError` without a result."""
+        """Send the agent a message, and follow the task that it creates. Raises `ToolError` if there is no result."""
         task = _RemoteTask(self._config.name, self._client, call)
         try:
             return await task.result(name, arguments)
         except get_cancelled_exc_class():
-            # A call that is cancelled because the program ends is made anew, and then joins its task.
+            # A call that is cancelled because the program ends is repeated later, and then joins its task.
             if call.scope.cancel_called or call.hooks.record is None or not call.hooks.record.goes_on:
                 await task.cancel()
             raise
@@ -172,10 +172,10 @@ class AgentConnection(Connection):
         raise ConnectionLost(f"it has no agent card that can be read{moved}")
 
     def _usable(self, card: a2a.AgentCard) -> a2a.AgentCard:
-        """The card with the interfaces that can be used.
+        """The card with only the interfaces that can be used. Raises `ConnectionLost` if there are none.
 
-        Credentials are for the host of the configuration alone. Without them another host may be called over TLS, so
-        that no card leads to what answers within a network.
+        Credentials are sent only to the host in the configuration. Without credentials another host may be called, but
+        only over TLS, so that no card makes us call unprotected services in our network (SSRF).
         """
         offered = [*card.supported_interfaces]
         called = [
@@ -207,14 +207,14 @@ class AgentConnection(Connection):
 
 
 def _error_message(response: httpx2.Response) -> str:
-    """What an error of HTTP+JSON says, which the SDK reads for another client alone; empty: nothing."""
+    """The message of an error of HTTP+JSON, which the SDK reads only for a client of its own; empty: none."""
     with suppress(ValueError, TypeError, KeyError, httpx2.StreamError):
         return str(response.json()["error"]["message"])
     return f"a redirect (HTTP {response.status_code}) is not followed" if response.is_redirect else ""
 
 
 def _origin(url: str) -> str:
-    """The scheme, host and port of an address; empty: no request can be sent there."""
+    """The scheme, host and port of a URL; empty: no request can be sent there."""
     with suppress(httpx2.InvalidURL):
         parts = httpx2.URL(url)
         if parts.scheme in {"http", "https"} and parts.host and (parts.port or 0) < _PORTS:
@@ -223,7 +223,7 @@ def _origin(url: str) -> str:
 
 
 class _RemoteTask:
-    """One call of an agent, and the task that it makes of it."""
+    """One call of an agent, and the task that the agent creates for it."""
 
     def __init__(self, server: str, client: Client, call: Call) -> None:
         self._server, self._client, self._call = server, client, call
@@ -233,7 +233,7 @@ class _RemoteTask:
         self._reports, self._pause = 0, _PAUSE
 
     async def result(self, skill: str, arguments: Mapping[str, object]) -> "CallToolResult":
-        """Send the message, unless that was done before the program ended, and follow the task to its end."""
+        """Send the message, unless it was sent before a restart of this program, and follow the task to its end."""
         if self._id:
             found = await self._poll()
         else:
@@ -271,7 +271,7 @@ class _RemoteTask:
     async def _send(
         self, key: str, parts: Iterable[a2a.Part], metadata: dict[str, Any], context: str = ""
     ) -> a2a.Task | a2a.Message:
-        """Tell the agent something; what has come of it until the task ends, asks, or is silent."""
+        """Send a message; return the agent's answer, or its task once that has ended, has a question, or is silent."""
         message = a2a.Message(
             message_id=key, role=a2a.Role.ROLE_USER, task_id=self._id, context_id=context, parts=parts
         )
@@ -283,13 +283,13 @@ class _RemoteTask:
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 
     async def _follow(self, events: AsyncIterator[a2a.StreamResponse]) -> a2a.Task | a2a.Message:
-        """The task after a stream has ended, has come to where the task needs somebody, or has been silent for long."""
+        """The task, or a message, once a stream ends, the task needs a person or has ended, or the stream is silent."""
         event: Any = None
         state: Any = TaskState.TASK_STATE_WORKING
         async with aclosing(cast("AsyncGenerator[a2a.StreamResponse]", events)):
             try:
                 while state in _GOING:
-                    # Once it is known what has begun, the agent can be asked whether it goes on.
+                    # Once the id of the task is known, a silent stream can be replaced by polling.
                     with anyio.move_on_after(self._call.seconds / 3 if self._id else None) as silence:
                         event = await anext(events, None)
                     if event is None or silence.cancelled_caught:
@@ -297,7 +297,7 @@ class _RemoteTask:
                     self._call.renew()
                     if event.HasField("message"):
                         return event.message
-                    # A task or what has happened in it: its state, or an artifact, which says that it works.
+                    # A task, a change of its status, or an artifact, which shows that it is working.
                     about = getattr(event, event.WhichOneof("payload") or "task")
                     identity = about.id if hasattr(about, "id") else about.task_id
                     if identity and identity != self._id:
@@ -316,7 +316,7 @@ class _RemoteTask:
         return await self._poll()
 
     async def _poll(self) -> a2a.Task:
-        """The task as it is now. An agent that is away is asked again, for as long as the call may take."""
+        """The current state of the task. An unreachable agent is asked again until the call times out."""
         if not self._id:
             raise ToolError(f"the agent {self._server!r} answered with nothing.")
         while True:
@@ -331,7 +331,7 @@ class _RemoteTask:
                 return found
 
     async def _answer(self, task: a2a.Task) -> a2a.Task | a2a.Message:
-        """What comes of a person's answer to the question of a task. Raises `ToolError` where there is none."""
+        """Ask a person the task's question, and send the answer. Raises `ToolError` if there is no answer."""
         said, ask = task.status.message, self._call.hooks.ask
         asked = _question(said.parts)
         process = RemoteProcess(task.id, "", {"answer": None}, asked)
@@ -366,7 +366,7 @@ class _RemoteTask:
 
 
 def _question(parts: Iterable[a2a.Part]) -> dict[str, Any]:
-    """What is asked: in words, by the form of another goalport, or by the call of a tool with which ADK asks."""
+    """The question in a task's message: a text, the form of another goalport, or a tool call, as ADK asks."""
     asked: dict[str, Any] = {"message": _text_of(parts), "schema": {"type": "string"}}
     for data in map(_data, parts):
         match data:
@@ -384,7 +384,7 @@ def _question(parts: Iterable[a2a.Part]) -> dict[str, Any]:
 
 
 def _part(value: object, call: Mapping[str, object] | None = None) -> a2a.Part:
-    """A part with a text or data; the result of a `call`, if it is given, as ADK has it."""
+    """A part with a text or data; with `call`, the function response that ADK expects for that tool call."""
     if call is None and isinstance(value, str):
         return a2a.Part(text=value)
     kind = Struct()
@@ -404,7 +404,7 @@ def _data(part: a2a.Part) -> object:
 
 
 def _with_integers(value: object) -> object:
-    """JSON data whose whole numbers are integers again: the protocol makes them fractions."""
+    """JSON data with whole numbers as integers again: the protocol sends all numbers as doubles."""
     match value:
         case float():
             return int(value) if value.is_integer() and abs(value) < _EXACT else value
@@ -417,7 +417,7 @@ def _with_integers(value: object) -> object:
 
 
 def _result(parts: Iterable[a2a.Part]) -> "CallToolResult":
-    """What an agent gave, as the result of a tool: texts and files as blocks, an object as structured content."""
+    """The parts of an agent's answer as a tool result: texts and files as blocks, data as structured content."""
     from mcp_types import CallToolResult
 
     blocks: list[dict[str, Any]] = []
@@ -446,8 +446,8 @@ class A2aAgent(ToolObject):
     """Another agent, by the address of its A2A card: `A2aAgent("https://editor.example", name="editor")`.
 
     An action calls it with `await editor.ask("…")`, and a model gets it as a tool by `with_tool_objects(editor)`. If
-    the agent asks something meanwhile, a person answers, as with an upstream server. `skill` is the id of the skill to
-    use; `headers` are sent with each request, and hold its credentials; it may be silent for `timeout` seconds.
+    the agent asks a question during a call, a person answers it, as with an upstream server. `skill` is the id of the
+    skill to use. `headers`, such as credentials, are sent with each request. The agent may be silent `timeout` seconds.
     """
 
     def __init__(
@@ -481,9 +481,9 @@ class A2aAgent(ToolObject):
     @overload
     async def ask(self, message: str, kind: type[T], /, *, data: Mapping[str, object] | None = None) -> T: ...
     async def ask(self, message: str = "", kind: Any = str, /, *, data: Mapping[str, object] | None = None) -> Any:
-        """Tell the agent something, and return its result, of type `kind` if one is given.
+        """Send the agent a message, and return its result, validated as `kind` if that is passed.
 
-        In an action the result is recorded, and a call that was interrupted joins the task that it had begun. Raises
+        In an action the result is recorded, and an interrupted call joins the task that it had started. Raises
         `ToolError` if there is no result, or one of another type.
         """
         (tool,) = self.tools()
@@ -500,7 +500,7 @@ class A2aAgent(ToolObject):
             raise ToolError(f"The agent {self.name!r} gave no {type_name(kind)}: {problems}") from None
 
     async def _call(self, arguments: Mapping[str, object]) -> ToolResult:
-        # The card is kept from a call that succeeded to the next.
+        # The card of a successful call is reused by the next call.
         known, self._card = self._card, None
         async with AsyncExitStack() as stack:
 

@@ -1,10 +1,10 @@
-"""Active calls of upstream tools: who is asked and who is told of progress meanwhile, and how long they may take.
+"""Active calls of upstream tools: their hooks for questions and progress, and their timeouts.
 
-`call_hooks` is for those above, who know the person behind a call; `ActiveCalls` belongs to one connection and answers
-the questions (elicitations) that its server asks during a call. A question does not always say which call it belongs
-to, and it must not reach the caller of another call. So it waits until it can belong to one call alone, and is declined
-if that takes too long. A server may also be another goalport, whose answer names a process and the tool to call next:
-a person's answer becomes the arguments of that call, and names of tools in its advice become those that callers know.
+Packages above know the person behind a call, and pass hooks by `call_hooks`. `ActiveCalls` belongs to one connection
+and answers the elicitations of its server. An elicitation does not always say which call it belongs to, and must not
+reach the caller of another call. So it waits until only one call is left that it can belong to, and is declined if that
+takes too long. A server may also be another goalport, whose result names a process and the tool to call next: a
+person's answer becomes an argument of that call, and tool names in its text are replaced by those that callers know.
 """
 
 import logging
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 MOST_ASKED: Final = 4_000
-"""Characters of a server's question that a person is shown."""
+"""The most characters of a server's question that a person is shown."""
 _FIELD_CHARACTERS: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
 class SignInAddress:
-    """Where a person signs in to a server. The page itself says when it is done."""
+    """The URL where a person signs in to a server. The page says when that is done."""
 
     url: str
 
 
 Asked = Mapping[str, object] | str | SignInAddress
-"""What a person is asked for: an answer of this JSON Schema, to open an address, or to sign in."""
+"""What a person is asked for: an answer that fits this JSON Schema, to open this URL, or to sign in."""
 
 
 class Ask(Protocol):
-    """Asks a person, given the server's message and what they are asked for.
+    """Asks a person the server's message, for an answer as `asked` says.
 
-    A question with a `key` is the same one when the call is made anew, and is not asked twice. Returns the answer,
-    which is a mapping if there is a schema; None: the person declined. Raises `ToolError` when nobody can be asked. A
+    `key` identifies the question, so that it is not asked again when the call is repeated. Returns the answer, which is
+    a mapping if there is a schema, or None if the person declined. Raises `ToolError` if nobody can be asked. A
     `Signal` that it raises ends the call of the tool and is raised to its caller.
     """
 
@@ -54,40 +54,40 @@ class Ask(Protocol):
 
 
 class CallRecord(Protocol):
-    """What is kept of a call, for when it is made anew because the program had ended."""
+    """What is stored of a call, so that the call can be resumed after a restart of the program."""
 
     @property
     def key(self) -> str:
-        """Identifies the call: the same when it is made anew."""
+        """The id of the call: the same when the call is repeated."""
         ...
 
     @property
     def begun(self) -> str:
-        """The id of what it has begun at the server; empty: nothing that is known."""
+        """The id of the remote task that the call has started; empty: none that is known."""
         ...
 
     async def note_begun(self, identity: str, /) -> None: ...
 
     @property
     def goes_on(self) -> bool:
-        """Whether the call is made anew elsewhere or later, so that what it has begun is not to be ended."""
+        """Whether the call will be repeated, elsewhere or later, so that its remote task must not be cancelled."""
         ...
 
 
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Is told of progress: how much is done, of how much (None: not known), and the server's message."""
+"""Called with progress notifications: progress, total (None: not known), and the server's message."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallHooks:
-    """Who is asked and who is told of progress during a call; None: nobody."""
+    """The functions that handle questions and progress during a call; None: they are not handled."""
 
     ask: Ask | None = None
     progress: Progress | None = None
     lasting: bool = True
-    """Whether the call can wait for long, as one of a process can: for a sign-in, or a process of another goalport."""
+    """Whether the call can wait for long, as in a process: for a sign-in, or for a process of another goalport."""
     record: CallRecord | None = None
-    """What is kept of the call; None: nothing."""
+    """The stored record of the call; None: nothing is stored."""
 
 
 _HOOKS: ContextVar[CallHooks] = ContextVar("goalport_upstream_hooks", default=CallHooks())  # noqa: B039 - frozen
@@ -96,46 +96,47 @@ _HOOKS: ContextVar[CallHooks] = ContextVar("goalport_upstream_hooks", default=Ca
 def call_hooks(
     *, ask: Ask | None = None, progress: Progress | None = None, lasting: bool = True, record: CallRecord | None = None
 ) -> ContextValues:
-    """Ask and tell these during calls of upstream tools in this block: their handlers get nothing but arguments."""
+    """A block in which calls of upstream tools use these hooks, since handlers of tools get only arguments."""
     return ContextValues((_HOOKS, CallHooks(ask, progress, lasting, record)))
 
 
 def current_hooks() -> CallHooks:
-    """The hooks of the block that the calling code runs in; without one, hooks that do nothing."""
+    """The hooks of the current `call_hooks` block; outside of one, hooks that do nothing."""
     return _HOOKS.get()
 
 
 class Call:
-    """One call. It is cancelled after its `seconds`; the clock stands still while a person is waited for.
+    """One call. It is cancelled after `seconds`, without the time in which it waits for a person.
 
-    It has one of the server's `turns`, which it gives up while it waits, and takes again if one is left then.
+    It holds one of `turns`, the semaphore of the server's concurrent calls. It releases that while it waits for a
+    person, and acquires it again afterwards only if that needs no wait.
     """
 
     def __init__(self, hooks: CallHooks, seconds: float, turns: anyio.Semaphore) -> None:
         self.hooks = hooks
         self.seconds = seconds
         self.signal: Signal | None = None
-        """What `Ask` raised instead of an answer; the call is cancelled then."""
+        """The signal that `Ask` raised instead of answering; it cancels the call."""
         self.unanswered = ""
-        """Why a question of the server was declined without asking anybody; empty: none was."""
+        """Why a question of the server was declined without asking anybody; empty: no question was."""
         self.sign_in_needed = False
-        """Whether it was refused, as nobody has signed in; the server has done nothing then."""
+        """Whether the call failed because nobody has signed in; then the server has done nothing."""
         self.reached: bool | None = None
-        """Whether anything answered where it was sent; if not, the server has done nothing. None: it is not known."""
+        """Whether the server was reached; False: it has done nothing. None: not known."""
         self.asked = False
         """Whether a person was asked a question of the server."""
         self.scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
         self._turns, self._has_turn = turns, True
         self._left, self._over = seconds, False
         self._waits: list[anyio.CancelScope] = []
-        """The waits for people."""
+        """The scopes of waits for people."""
 
     def renew(self) -> None:
-        """Start the clock again, as the server has answered and is sent the next request of the same work."""
+        """Restart the timeout: the server has answered, and gets another request of the same work."""
         self.scope.deadline = anyio.current_time() + self.seconds
 
     def finish(self) -> None:
-        """Stop waiting for people. Raises the signal when there is one, and `TimeoutError` when the time was over."""
+        """Cancel waits for people. Raises the `Signal` if there is one, and `TimeoutError` if the call timed out."""
         self._over = True
         for wait in self._waits:
             wait.cancel()
@@ -147,7 +148,7 @@ class Call:
 
     @contextmanager
     def waiting(self) -> Generator[anyio.CancelScope]:
-        """Stop the clock while the block waits for a person; the block is cancelled when the call ends before."""
+        """A block that waits for a person: it stops the call's timeout, and is cancelled if the call ends first."""
         if not self._waits:
             self._left = self.scope.deadline - anyio.current_time()
             self.scope.deadline = math.inf
@@ -161,7 +162,7 @@ class Call:
             self._waits.remove(scope)
             if not (self._waits or self._over):
                 self.scope.deadline = anyio.current_time() + self._left
-                # Without a turn it goes on too: the call that has the turn may be behind this one at the server.
+                # It continues without a turn too: the server may handle the calls that have turns only after this one.
                 with suppress(anyio.WouldBlock):
                     self._turns.acquire_nowait()
                     self._has_turn = True
@@ -187,14 +188,14 @@ class ActiveCalls:
         self._server = server
         self._running: dict[Call, None] = {}
         self._ended = anyio.Event()
-        """Set when a call ends; another one takes its place then."""
+        """Set when a call ends, and then replaced by a new event."""
 
     def __bool__(self) -> bool:
         return bool(self._running)
 
     @contextmanager
     def begin(self, seconds: float, turns: anyio.Semaphore) -> Generator[Call]:
-        """A call that lasts as long as the block, and has a turn. Raises its `Signal`, or `TimeoutError`."""
+        """A call that lasts as long as the block; the caller has acquired a turn. Raises `Signal` or `TimeoutError`."""
         call = Call(current_hooks(), seconds, turns)
         self._running[call] = None
         token = _CALL.set(call)
@@ -215,8 +216,8 @@ class ActiveCalls:
         asked: Mapping[str, object] | str = params.url if params.mode == "url" else params.requested_schema
         own = _CALL.get()
         running = [*self._running] if own is None else [own]
-        # Of several calls, one is waited for as long as they can do without it: half of the time is left to the server,
-        # to go on without an answer.
+        # With several calls, wait until one is left, but at most half of the time that the first of them has: the
+        # server needs the other half to go on without an answer.
         candidates = [each for each in running if each in self._running]
         end = min((each.scope.deadline for each in candidates), default=0)
         with anyio.move_on_after((end - anyio.current_time()) / 2):
@@ -232,7 +233,7 @@ class ActiveCalls:
             refusal = "it does not say which of several calls it belongs to; `concurrency` 1 in its entry avoids that"
         if refusal:
             _log.info("%s asks something, which is declined: %s", self._server, refusal)
-            # The question of a call that asked somebody was most likely that one.
+            # A call that asked a person before has most likely not asked this question.
             for each in [each for each in candidates if not each.asked] or candidates:
                 each.unanswered = refusal
             return ElicitResult(action="decline")
@@ -253,13 +254,13 @@ class ActiveCalls:
             return ElicitResult(action="decline")
         if answer is None:
             return ElicitResult(action="decline")
-        # Who has opened an address says nothing more: what was done there, the server knows by itself.
+        # For a URL there is no content: the server itself knows what the person did there.
         content = cast("Mapping[str, object]", answer) if isinstance(answer, Mapping) else None
         return ElicitResult.model_validate({"action": "accept", "content": None if content is None else dict(content)})
 
 
 def _form_fault(asked: Mapping[str, object] | str) -> str:
-    """Why the answer to a form cannot be sent, whatever a person enters; empty: it can."""
+    """Why no answer to this form can be sent in MCP; empty: an answer can."""
     fields = None if isinstance(asked, str) else asked.get("properties")
     for name, field in cast("Mapping[str, Any]", fields).items() if isinstance(fields, dict) else ():
         match field:
@@ -275,23 +276,23 @@ def _form_fault(asked: Mapping[str, object] | str) -> str:
 
 
 PREFERS_HANDLE: Final = "goalport/handle"
-"""The key of a call's `_meta` by which a client says that it follows handles by itself, and is not to be asked else.
+"""The key of a call's `_meta` with which a client says that it follows handles, and wants no elicitation instead.
 
-A handle survives both servers; a question in the middle of a call does not.
+A handle survives a restart of either server; an elicitation in the middle of a call does not.
 """
 _PROCESS: Final = "goalport/processId"
 _CANCEL: Final = "process_cancel"
 _NAME: Final = r"[A-Za-z0-9_.-]+"
 _ADVISED: Final = rf"(?<=\bcall ){_NAME}(?= with \{{)"
-"""A call that a text advises to make."""
+"""Matches the tool in a text that advises to call it."""
 _REPEATED: Final = rf"(?<=\bcall )(?!it\b){_NAME}(?= again)"
-"""A call that a text advises against."""
+"""Matches the tool in a text that advises against calling it again."""
 _IN_RESULTS: Final = re.compile(_ADVISED)
 _IN_ADVICE: Final = re.compile(f"{_ADVISED}|{_REPEATED}")
 _RESOURCES: Final = re.compile(r" A client that reads resources [^\n]*")
-"""Advice to read a large result as a resource: resources are the other server's, and not published with its tools."""
+"""Matches advice to read a large result as a resource: our clients cannot read resources of the other server."""
 _ABOUT: Final = frozenset({"processId", "questionId"})
-"""The arguments of a call that answers a question which say what is answered; the one that is left is the answer."""
+"""The arguments that identify a question when it is answered; the one other argument is the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,27 +301,27 @@ class RemoteProcess:
 
     process_id: str
     tool: str
-    """The tool of the same server that is to be called next."""
+    """The tool of the same server to call next."""
     arguments: Mapping[str, Any]
     question: Mapping[str, Any] | None
-    """What a person is asked first; None: the process runs, and the next call waits for it."""
+    """The first question for a person; None: the process runs, and the next call waits for it."""
 
     @property
     def message(self) -> str:
-        """What the person reads, with the address that they open, if there is one."""
+        """The text for the person, with the URL to open, if there is one."""
         asked = self.question or {}
         return "\n".join(str(asked[each]) for each in ("message", "url") if asked.get(each))
 
     @property
     def form(self) -> Mapping[str, object]:
-        """The JSON Schema of an object: of the answer, or of one whose only member is the answer, as a yes or no is."""
+        """The JSON Schema of the answer; if that is no object, as a yes or no, of an object with the answer in it."""
         schema, argument = self._asked()
         if schema.get("type") == "object":
             return schema
         return {"type": "object", "properties": {argument: schema}, "required": [argument]}
 
     def answered(self, answer: Mapping[str, object] | None) -> tuple[str, dict[str, Any]]:
-        """The call (tool and arguments) that passes on the answer of a person; None: they declined."""
+        """The call (tool and arguments) that sends a person's answer; `answer` is None if they declined."""
         schema, argument = self._asked()
         given: object = dict(answer) if answer else answer
         if schema.get("type") != "object":
@@ -338,7 +339,7 @@ class RemoteProcess:
 
 
 def remote_process(result: "CallToolResult") -> RemoteProcess | None:
-    """The process that a result stands for; None: it is another result."""
+    """The process that a result is a handle of; None: it is an ordinary result."""
     content = _content_of(result)
     if content is None or content.get("status") not in {"running", "waiting"}:
         return None
@@ -349,7 +350,7 @@ def remote_process(result: "CallToolResult") -> RemoteProcess | None:
         return None
     question = cast("dict[str, Any] | None", first)
     call = cast("dict[str, Any]", arguments)
-    # Questions of every kind are answered by their schema, in the one argument of the next call that is left for it.
+    # The answer fits the schema of its question, and is the one argument of the next call that is not in `_ABOUT`.
     if question is not None and not (isinstance(question.get("schema"), dict) and len(call.keys() - _ABOUT) == 1):
         return None
     return RemoteProcess(content["processId"], following["tool"], call, question)
@@ -360,10 +361,9 @@ async def followed_process(
     call: Call,
     send: "Callable[[str, Mapping[str, object], Call], Awaitable[CallToolResult]]",
 ) -> "CallToolResult":
-    """The result of a process on another goalport; its questions are put to the person behind the call.
+    """The final result of a process on another goalport; the person behind the call answers its questions.
 
-    `send` makes a call. Where there is nobody to ask, the answer that names the process is the result: the caller can
-    follow it.
+    `send` makes a call. If nobody can be asked, the handle of the process is the result: the caller can follow it.
     """
     ask = call.hooks.ask if call.hooks.lasting else None
     while ask is not None and (process := remote_process(result)) is not None:
@@ -384,16 +384,16 @@ async def followed_process(
 def with_renamed_tools(
     result: "CallToolResult", rename: Callable[[str], str], names: Sequence[str]
 ) -> "CallToolResult":
-    """A result of another goalport with the names in its advice changed by `rename`; any other result unchanged.
+    """A result of another goalport, with the tools in its texts renamed by `rename`; any other result unchanged.
 
-    `names` are those of the server's tools, which its errors may speak of.
+    `names` are the server's names of its tools, which its error messages may contain.
     """
     if _PROCESS not in (result.meta or {}):
         return result
     content = _content_of(result)
     named = _IN_RESULTS if content is None else _IN_ADVICE
     if content is None and result.is_error:
-        # The name of a tool that has small letters alone may be a word of the sentence.
+        # A name of small letters only may be a word of the sentence.
         compound = "|".join(re.escape(each) for each in names if not (each.isalpha() and each.islower()))
         named = re.compile(rf"{_ADVISED}|(?<![\w.-])(?:{compound})(?![\w-])" if compound else _ADVISED)
 
@@ -414,7 +414,7 @@ def with_renamed_tools(
 
 
 def _content_of(result: "CallToolResult") -> dict[str, Any] | None:
-    """The structured content, where it is about the process that answered and holds the next call; else None."""
+    """The structured content, if the result is a handle of a process with the next call; else None."""
     content: Any = result.structured_content
     process: object = (result.meta or {}).get(_PROCESS)
     if not isinstance(process, str) or not isinstance(content, dict):

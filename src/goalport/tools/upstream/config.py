@@ -1,9 +1,9 @@
 """The contents of `mcp_config.json` as records: upstream servers, and the tool groups made of their tools.
 
 `read_config` accepts the files of Claude Desktop, Cursor and Claude Code (`mcpServers`), of VS Code (`servers` and
-`inputs`), and a bare table of servers; `toolGroups` is our own. A mistake raises nothing: it becomes a line of
-`problems`, and the rest is usable. Values that may be secret are left out of every `repr`, so that a log line with a
-record in it gives nothing away; `secrecy`, below, is told of them and hides them everywhere.
+`inputs`), and an object of servers without such a key; `toolGroups` is our own. A mistake raises no error: it becomes a
+line of `problems`, and the rest is usable. Values that may be secret are omitted from every `repr`, so that a log line
+with a record in it contains none; they are also registered with `secrecy`, which hides them everywhere.
 """
 
 import re
@@ -57,12 +57,12 @@ from goalport.tools.upstream.section import (
 
 _Method = Literal["client_secret_basic", "client_secret_post"]
 TransportKind = Literal["stdio", "http", "sse", "a2a"]
-"""How a server is reached: as a process, by streamable HTTP, by the HTTP with SSE of older servers, or as an agent."""
+"""How a server is reached: as a process, by streamable HTTP, by HTTP with SSE (older servers), or as an A2A agent."""
 OAuthGrant = Literal["authorization_code", "client_credentials", "jwt_bearer"]
-"""What an access token is given for: a person's consent, the client's own credentials, or the word of a company's
+"""The OAuth grant for an access token: a person's consent, the client's own credentials, or an assertion of a company's
 identity provider."""
 _KEY_IN_PATH: Final = re.compile(r"(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w=~-]{20,}")
-"""A random part of an address; some services know their customers by such an address alone."""
+"""Matches a random segment of a URL's path: some services use such a URL as the credential of a customer."""
 
 
 def _approvals(value: object) -> object:
@@ -78,7 +78,7 @@ Approvals = Annotated[
 
 @dataclass(frozen=True)
 class IdentityProvider(Entry):
-    """A company's identity provider. It exchanges the ID token of a user who signed in there for access to a server."""
+    """A company's identity provider. It exchanges the ID token of a user who signed in for an ID-JAG assertion."""
 
     token_endpoint: Text = ""
     client_id: Text = ""
@@ -86,7 +86,7 @@ class IdentityProvider(Entry):
     client_secret: Secret = field(default="", repr=False)
     id_token: Secret = field(default="", repr=False)
     id_token_file: Place | None = None
-    """A file with the ID token, read anew for each exchange, as another program may renew it."""
+    """A file with the ID token, read again for each exchange, since another program may renew the token."""
 
 
 @dataclass(frozen=True)
@@ -94,38 +94,38 @@ class OAuthConfig(Entry):
     """How an access token is obtained for a server."""
 
     stated_grant: Annotated[OAuthGrant | None, one_of(get_args(OAuthGrant))] = named(None, "grant")
-    """The grant that the entry names; None: the one that its other settings mean."""
+    """The grant that the entry names; None: it follows from the other settings."""
     client_id: Text = ""
-    """A client that is registered with the authorization server; empty: one is registered when it is needed."""
+    """The id of a client registered with the authorization server; empty: a client is registered when needed."""
     client_secret: NamedSecret = field(default="", repr=False)
     secret_in: Annotated[_Method, one_of(get_args(_Method))] = named("client_secret_basic", "tokenEndpointAuthMethod")
     """Whether the secret is sent in the header `Authorization` or in the body of a request."""
     private_key: Secret = named("", "privateKey", hidden=True)
-    """A key in PEM that signs what proves who the client is, in place of a secret."""
+    """A private key in PEM that signs client assertions (JWT), instead of a secret."""
     private_key_file: SecretFile = named("", "privateKeyFile", hidden=True)
-    """The same from a file; it becomes the key."""
+    """The content of the file `privateKeyFile`, which becomes `private_key`."""
     signing_algorithm: Text = "RS256"
     client_metadata_url: Text = ""
-    """The address of a document about the client, which stands for a registration where a server takes it."""
+    """The URL of a client metadata document, used instead of registration if the authorization server supports it."""
     identity_provider: IdentityProvider | None = None
-    """Whom the grant for the authorization server comes from, if `grant` is `jwt_bearer`."""
+    """The identity provider that issues the assertion for the authorization server, if `grant` is `jwt_bearer`."""
     scope: Words = named("", "scope", "scopes")
-    """Scopes with spaces between; empty: what the server says it needs."""
+    """Scopes separated by spaces; empty: the scopes that the server asks for."""
     issuer: Text = named("", "issuer", "authServer")
-    """The authorization server that the client's secret or key is for, and no other."""
+    """The only authorization server that the client's secret or key is used for."""
     per_caller: Annotated[bool, BeforeValidator("per_caller".__eq__), one_of(("shared", "per_caller"))] = named(
         False, "login"
     )
-    """Whether each caller signs in, and has tokens of their own."""
+    """Whether each caller signs in and has separate tokens; False: all callers share them."""
     redirect_port: Annotated[int, Field(strict=True, ge=0, le=65_535)] = named(0, "redirectPort", "callbackPort")
-    """The port of loopback that a person's browser is sent back to; 0: one that is always the same for the server."""
+    """The port on 127.0.0.1 to which a person's browser is redirected; 0: always the same, by the server's name."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "private_key", self.private_key_file or self.private_key)
 
     @property
     def grant(self) -> OAuthGrant:
-        """What an access token is asked for with."""
+        """The grant, named or derived from the other settings."""
         if self.stated_grant is not None:
             return self.stated_grant
         if self.identity_provider is not None:
@@ -143,57 +143,57 @@ class OAuthConfig(Entry):
 
 @dataclass(frozen=True)
 class ServerConfig(Entry):
-    """One upstream server: how it is reached, and its limits. Variables are already replaced by their values."""
+    """One upstream server: how it is reached, and its limits. Variables are already replaced by values."""
 
     name: str
     transport: TransportKind
     command: str = ""
     args: Texts = field(default=(), repr=False)
     env: Table = named(dict[str, str], "env", "environment", hidden=True)
-    """Added to the few variables that a server inherits."""
+    """Environment variables of the process, added to the few that it inherits."""
     cwd: Place | None = named(None, "cwd", "workingDirectory")
     url: Text = named("", "url", "serverUrl", hidden=True)
     headers: Headers = field(default_factory=dict[str, str], repr=False)
     ca_file: Place | None = None
-    """The certificates of authorities that its certificate may come from, beside those that the machine trusts."""
+    """A file with certificates of authorities to trust in addition to those that the machine trusts."""
     oauth: OAuthConfig | None = None
     forward_auth: Flag = False
-    """Whether the server gets the credentials of whoever calls, over a connection of their own."""
+    """Whether the server gets the credentials of each caller, over a separate connection for each."""
     caller_headers: Mapping[str, str] = named(dict[str, str])
-    """The headers with `${caller.token}` and `${caller.id}` in them, which are filled for each caller."""
+    """The headers that contain `${caller.token}` or `${caller.id}`, which are replaced for each caller."""
     listing_headers: Table = field(default_factory=dict[str, str], repr=False)
-    """Sent in their place by the connection that lists the tools, which no caller has asked for."""
+    """Headers instead of `caller_headers` for the connection that lists the tools, which has no caller."""
     max_callers: Count = 100
-    """Connections of callers to the server at once, at most; the longest unused one makes room for another."""
+    """The most connections of callers at once; the one that was unused longest is closed for another."""
     protocol_version: Annotated[str, one_of((*HANDSHAKE_VERSIONS, *MODERN_VERSIONS))] = ""
-    """A revision of the protocol, or an older one that the server chooses; empty: the newest that it speaks."""
+    """The revision of MCP to use, or an older one if the server chooses that; empty: the newest that it supports."""
     connect_timeout: Seconds = named(30.0, "connectTimeout", "connectionTimeout", "startupTimeout")
-    """Seconds from the start of an attempt until the list of tools must have come."""
+    """Seconds in which a connection must be open and its tools listed."""
     timeout: Seconds = named(60.0, "timeout", "requestTimeout")
-    """Seconds that one call may take; time in which a person is waited for does not count."""
+    """Seconds that one call may take, without the time in which it waits for a person."""
     concurrency: Count = 16
-    """Calls that are sent to the server at once, at most; others wait."""
+    """The most concurrent calls to the server; others wait."""
     max_message_bytes: Annotated[int, Field(strict=True, ge=1, le=2**31)] = 16 * 1024 * 1024
-    """Bytes that one message or answer of the server may have; a longer one ends the connection."""
+    """The most bytes of one message of the server; a longer message ends the connection."""
     shutdown_timeout: Seconds = 2.0
-    """Seconds that a process has to exit once its stdin is closed; it is then terminated, and as long after killed."""
+    """Seconds for a process to exit after its stdin is closed; then it is terminated, and as much later killed."""
     disabled: CarefulFlag = False
     required: CarefulFlag = False
-    """Whether nothing is served without it."""
+    """Whether this program must not start serving while the server is down."""
     sampling: Flag = False
     """Whether the server may ask for completions of our models (`sampling/createMessage`)."""
     pin: CarefulFlag = False
-    """Whether a tool whose definition changed since it was trusted is withheld."""
+    """Whether tools whose definition is new or changed are withheld until somebody trusts them."""
     enabled_tools: Texts = ()
-    """Patterns of the only tools that may be used; empty: all."""
+    """Patterns of the tools that may be used; empty: all."""
     disabled_tools: Texts = named((), "disabledTools", "excludeTools")
     """Patterns of tools that may not be used."""
     secrets: tuple[str, ...] = named((), hidden=True)
-    """Values of variables, which must never be shown."""
+    """Values of variables, which must not be shown anywhere."""
 
     @property
     def shown_address(self) -> str:
-        """The command, or the address without user, query and random parts: nothing that may be secret."""
+        """The command, or the URL without user, query and random segments, which may be secret."""
         if self.transport == "stdio":
             return self.command
         parts = urlsplit(self.url)
@@ -201,7 +201,7 @@ class ServerConfig(Entry):
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
 
     def all_secrets(self) -> Iterator[str]:
-        """All values that may be secret: of variables, `env`, `headers` and OAuth, and in the address."""
+        """All values that may be secret: of variables, `env`, `headers` and OAuth, and parts of the URL."""
         yield from self.secrets
         yield from self.env.values()
         for value in (*self.headers.values(), *self.listing_headers.values()):
@@ -212,7 +212,7 @@ class ServerConfig(Entry):
             yield from self.oauth.all_secrets()
         if self.url:
             parts = urlsplit(self.url)
-            # A user without a password is a key.
+            # A user name without a password may be an API key.
             yield parts.password or parts.username or ""
             yield from (each for each in parts.path.split("/") if _KEY_IN_PATH.fullmatch(each))
             yield from (value for _, value in parse_qsl(parts.query))
@@ -221,7 +221,7 @@ class ServerConfig(Entry):
 
 @dataclass(frozen=True)
 class NamingConfig(Entry):
-    """The names of a group's tools: by `rename` where it has the name, else in `style`; then with prefix and suffix."""
+    """How a group's tools are named: by `rename` if it has the tool, else in `style`; then with prefix and suffix."""
 
     prefix: Text = ""
     suffix: Text = ""
@@ -236,30 +236,30 @@ class NamingConfig(Entry):
 
 @dataclass(frozen=True)
 class GroupConfig(Entry):
-    """One tool group: which tools of which servers, under which names, and which calls a person approves first."""
+    """One tool group: its servers and tools, their names in the group, and the calls that a person has to approve."""
 
     role: str = named("")
     servers: Texts = named((), "servers", "server")
-    """Names as they are written; those of servers that cannot be used are not in `McpConfig.servers`."""
+    """Names of servers, also of those that cannot be used, which are not in `McpConfig.servers`."""
     description: Text = ""
     include: Texts = named((), "include", "includes", "tools")
-    """Patterns of the tools' own names; empty: all."""
+    """Patterns of the tools' names at their server; empty: all."""
     exclude: Texts = named((), "exclude", "excludes")
     naming: NamingConfig = field(default_factory=NamingConfig)
     permissions: Annotated[frozenset[Annotated[Permission, one_of(Permission)]], Listed] = frozenset()
     approve: Approvals = field(default_factory=dict[str, Approval])
-    """Which calls a person approves first, by pattern of the tool's own name; `*` counts where no other does."""
+    """Which calls a person has to approve, by pattern of the tool's name at its server; `*` is for all other tools."""
     provider: Text = ""
     version: Text = "0.1.0"
     pin: CarefulFlag = False
     resources: Flag = False
-    """Whether the group has a tool for each of its servers that lists and reads the resources there."""
+    """Whether the group gets a tool for each server that lists and reads the server's resources."""
     exports: Flag = False
-    """Whether the group's tools, and its resources if it has them, are published as those of this server."""
+    """Whether the group's tools, and its resources if `resources` is set, are published over MCP."""
     prompts: Flag = False
-    """Whether the prompts of its servers are published too, if its tools are."""
+    """Whether the prompts of its servers are published too, if `exports` is set."""
     scopes: Scopes | None = None
-    """The scopes that a client needs to call one of them; None: those that the hints of each tool ask for."""
+    """The scopes that a client needs for the published tools; None: by the hint `read_only` of each tool."""
 
 
 @dataclass(frozen=True)
@@ -270,11 +270,11 @@ class McpConfig:
     groups: Mapping[str, GroupConfig] = field(default_factory=dict[str, GroupConfig])
     problems: tuple[ConfigProblem, ...] = ()
     is_readable: bool = True
-    """Whether the file could be read at all; where it could not, there are no servers and groups."""
+    """Whether the file could be read at all; if not, there are no servers and groups."""
 
 
 _REACHED_BY: Final = frozenset({"command", "url", "serverurl", "httpurl"})
-"""The keys by which an entry for a server is known."""
+"""The keys that show that an object is an entry for a server."""
 _WEB: Final = frozenset({"http", "https"})
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
@@ -297,7 +297,7 @@ def _transport(value: object) -> TransportKind:
 
 
 def _auth(value: object, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
-    """OAuth, or a token."""
+    """Read the key `auth`: settings of OAuth, the word `oauth`, or a bearer token."""
     if not isinstance(value, str):
         return handler(value)
     return OAuthConfig() if value.lower() == "oauth" else text(value, info).strip().removeprefix("Bearer ") or None
@@ -305,7 +305,7 @@ def _auth(value: object, handler: ValidatorFunctionWrapHandler, info: Validation
 
 @dataclass(frozen=True)
 class ServerEntry(ServerConfig):
-    """The entry for a server as it is written."""
+    """The entry for a server as it is in the file."""
 
     ignored: ClassVar[str] = (
         "alwaysAllow alwaysLoad autoApprove chatMenu description dev icon iconPath name title gallery id version roots"
@@ -316,19 +316,19 @@ class ServerEntry(ServerConfig):
     stated_transport: Annotated[TransportKind | None, BeforeValidator(_transport)] = named(None, "type", "transport")
     command: str = named("")
     command_line: Texts = named((), "command")
-    """The program, and after it the first of its arguments."""
+    """The program and perhaps first arguments, if `command` is a list."""
     http_url: Text = ""
     env_file: Place | None = None
     enabled: Flag = True
     enabled_tools: Texts = named(())
     only_tools: Texts | None = named(None, "enabledTools", "includeTools", "tools")
     auth: Annotated[OAuthConfig | None, WrapValidator(_auth)] = None
-    """Or a token, which is a text."""
+    """OAuth; at run time also a `str`, which is a bearer token."""
 
 
 @dataclass(frozen=True)
 class _File(Entry):
-    """The whole file: one object for each server and group, which are read one by one."""
+    """The whole file: the objects of servers and groups, each of which is read later."""
 
     ignored: ClassVar[str] = "inputs $schema globalShortcut preferences"
     mcp_servers: Objects = field(default_factory=dict[str, dict[str, Any]])
@@ -338,11 +338,11 @@ class _File(Entry):
 
 
 def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
-    """Read a file; there need not be one. Values of variables come from `environment`. Raises nothing."""
+    """Read a file, which may be missing. Variables are replaced by values in `environment`. Raises nothing."""
     written = read_json(path)
     data = written.data
     if not data:
-        # Without a file, there is nothing to prepare for.
+        # A missing or empty file is common; skip the work below.
         return McpConfig(problems=tuple(written.problems), is_readable=data is not None)
     bare = _bare_entries(data)
     fresh = partial(Variables, environment, path.parent.absolute())
@@ -378,7 +378,7 @@ def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
 
 
 def _bare_entries(data: Mapping[str, object]) -> Mapping[str, dict[str, Any]]:
-    """The entries for servers in a file that consists of them."""
+    """The entries for servers in a file that has them at its top level."""
     others = {*names_of(_File), "inputs"}
     if any(canonical(key) in {"mcpservers", "servers"} and value is not None for key, value in data.items()):
         return {}
@@ -394,7 +394,7 @@ def _bare_entries(data: Mapping[str, object]) -> Mapping[str, dict[str, Any]]:
 def _server(
     name: str, data: dict[str, Any], at: JsonPath, written: WrittenJson, variables: Variables, *, is_agent: bool
 ) -> ServerConfig | None:
-    """One server, or agent. Mistakes are noted; None: it cannot be used. Of a disabled one no mistakes are noted."""
+    """One server, or agent; None: it cannot be used. Mistakes are noted, unless the entry is disabled."""
     entry, mistakes = read(ServerEntry, data, at, written, variables)
     url, (command, *more) = (entry.url or entry.http_url).strip(), entry.command_line or ("",)
     is_sse = not entry.http_url and _parts(url).path.rstrip("/").endswith("/sse")
@@ -422,7 +422,7 @@ def _server(
         forward_auth=entry.forward_auth and transport != "stdio",
         oauth=entry.oauth or (None if token else entry.auth),
         enabled_tools=entry.only_tools or (),
-        # An empty list of the tools that may be used means no tool, as it does for the hosts that know such a list.
+        # An empty list of allowed tools means no tool, as in other hosts that have such a list.
         disabled_tools=("*",) if entry.only_tools == () else entry.disabled_tools,
         secrets=tuple(variables.secrets),
     )
@@ -439,7 +439,7 @@ def _server(
 
 
 def _problems(server: ServerConfig, entry: ServerEntry) -> Iterator[tuple[str, JsonPath]]:
-    """What keeps a server from being used, and the path of the field that it belongs to."""
+    """Reasons why a server cannot be used, each with the path of the field to blame."""
     for name, value in {**server.headers, **server.caller_headers}.items():
         if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
             yield (
@@ -473,7 +473,7 @@ def _problems(server: ServerConfig, entry: ServerEntry) -> Iterator[tuple[str, J
 
 
 def _oauth_problems(oauth: OAuthConfig) -> Iterator[str]:
-    """What is missing to obtain a token this way, each as the rest of a sentence."""
+    """What is wrong with the settings of OAuth, each as the rest of a sentence."""
     client, secret, key, issuer = oauth.client_id, oauth.client_secret, oauth.private_key, oauth.issuer
     provider, document = oauth.identity_provider or IdentityProvider(), _parts(oauth.client_metadata_url)
     known = provider.token_endpoint and provider.client_id
@@ -500,7 +500,7 @@ def _oauth_problems(oauth: OAuthConfig) -> Iterator[str]:
 
 
 def _parts(url: str) -> SplitResult:
-    """The parts of an address; of none, they are empty."""
+    """The parts of a URL; all are empty if it is invalid."""
     try:
         parts = urlsplit(url)
         return parts if parts.port != 0 else urlsplit("")
@@ -516,14 +516,14 @@ def _group(
     variables: Variables,
     declared: tuple[str, ...],
 ) -> GroupConfig:
-    """One group. Servers that it names and that are not declared are noted."""
+    """One group. Names of servers that are not declared are noted."""
     entry, mistakes = read(GroupConfig, data, at, written, variables)
     keys = variables.keys[id(data)]
     for number, name in enumerate(entry.servers):
         if name not in declared:
             message = f"tool group {role!r} names the server {name!r}, which is not there. {offer(name, declared)}"
             written.note(message, (*at, keys["servers"], number))
-    # Where a pattern or a scope cannot be read, nobody knows which tools it was to keep away, and from whom.
+    # A pattern or scope that cannot be read may have been meant to withhold tools, so the group gets none.
     unsafe = any(field in {"servers", "include", "exclude", "scopes"} for *_, field in mistakes)
     for reason, place, _ in mistakes:
         written.note(f"tool group {role!r}{' has no tools' if unsafe else ''}: {reason}", place)

@@ -1,7 +1,7 @@
-"""One connection to a server while it lasts: opening it, its list of tools, its calls, its signs of life.
+"""One connection to a server: opening it, its list of tools, its calls, and pings.
 
-A connection never comes back; `upstream_server`, above, makes a new one. Below are the transports, which the connection
-knows by the `Transport` class alone. All methods but `call` are used by the one task that opened the connection.
+A lost connection is never reopened; `upstream_server`, above, opens a new one. Below are the transports, which the
+connection knows only by the `Transport` protocol. All methods but `call` are used by the task that opened it.
 """
 
 import logging
@@ -41,54 +41,54 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 MODERN: Final = "2026-07-28"
 _RESUBSCRIBE: Final = 10.0
-"""Seconds until a subscription that ended is opened again; each new one costs a list."""
+"""Seconds before an ended subscription is opened again; each new one costs a request for the lists."""
 _AT_ONCE: Final = 25_000
 _A_SECOND: Final = 500
 _PROGRESS: Final = 1_000
-"""Messages about the progress of one call that are passed on in ten seconds."""
+"""The most progress notifications of one call that are passed on in ten seconds."""
 _BURST_SECONDS: Final = 10.0
 _NOTE_CHARACTERS: Final = 200
 _PROGRESS_CHARACTERS: Final = 500
 _CHECK: Final = 1.0
-"""Seconds of processor time in which a result is checked against the schema of its tool."""
+"""The most CPU seconds for validating a result against the output schema of its tool."""
 _MOST_PROBLEMS: Final = 3
 _MOST_TOOLS: Final = 10_000
 _MOST_PAGES: Final = 1_000
 _MOST_OTHERS: Final = 1_000
-"""Resources, templates and prompts of a server, each."""
+"""The most resources of a server, and the most templates and prompts."""
 _OTHERS_TIMEOUT: Final = 5.0
-"""Seconds for the lists of these, without which a server can be used too."""
+"""The most seconds for listing these; a server can be used without them."""
 
 
 SignIn = Callable[[str], Awaitable[None]]
-"""Shows a person the page of this address, where they sign in to a server."""
+"""Shows a person the page at a URL, where they sign in to a server."""
 
 
 class Sample(Protocol):
-    """Answers a server that asks for a completion of one of our models (`sampling/createMessage`)."""
+    """Answers a server's request for a completion by one of our models (`sampling/createMessage`)."""
 
     async def __call__(self, server: str, request: "CreateMessageRequestParams", /) -> "CreateMessageResult": ...
 
 
 class Transport(Protocol):
-    """How a server is reached: opens the two streams of messages of a session, and notes what it knows of errors."""
+    """How a server is reached: opens the two message streams of a session, and records errors."""
 
     error: str = ""
-    """Why the last operation failed; empty: it did not, or nobody knows."""
+    """Why the last operation failed; empty: it succeeded, or the reason is not known."""
     stderr: str = ""
-    """The last line of the server's stderr, for those who run it and nobody else: it may hold a secret."""
+    """The last line of the server's stderr, only for those who run it: it may contain a secret."""
     session_expired: bool = False
-    """Whether the server answered just now that it does not know this session: it was started anew, or is another."""
+    """Whether the server's last answer was that it does not know the session, as after a restart."""
     retry_after: float = 0.0
-    """The seconds after which the server wants to be asked again; 0: it did not say."""
+    """The seconds of the server's last `Retry-After`; 0: there was none."""
     unanswered: Collection[object] = ()
-    """The ids of requests without an answer from the server; the errors that the session gets are the transport's."""
+    """The ids of requests that the server left unanswered; the transport sends the session an error for each."""
 
     def open(self) -> AbstractAsyncContextManager[Any]: ...
 
 
 class ConnectionLost(Exception):
-    """The connection cannot be used any more; the message says why, as far as that is known."""
+    """The connection cannot be used any more; the message says why, if that is known."""
 
 
 class NotCalled(ConnectionLost):
@@ -96,7 +96,7 @@ class NotCalled(ConnectionLost):
 
 
 class SignInNeeded(GoalportError):
-    """A person has to sign in to the server, and there is none before the screen."""
+    """A person has to sign in to the server, and nobody can be shown the page."""
 
     def __init__(self, server: str) -> None:
         super().__init__(
@@ -107,17 +107,17 @@ class SignInNeeded(GoalportError):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a server lists."""
+    """The lists of a server: tools, resources, templates and prompts."""
 
     definitions: "tuple[Definition, ...]" = ()
-    """Its tools."""
+    """The definitions of its tools."""
     notes: tuple[str, ...] = ()
-    """Why it is not all of them; empty: it is."""
+    """Sentences that say why something is missing; empty: the lists are complete."""
     resources: "tuple[Resource, ...]" = ()
     templates: "tuple[ResourceTemplate, ...]" = ()
     prompts: "tuple[Prompt, ...]" = ()
     has_resources: bool = False
-    """Whether it has resources, listed or not."""
+    """Whether the server has the capability `resources`, even if it lists none."""
 
     @property
     def others(self) -> int:
@@ -126,7 +126,7 @@ class Listing:
 
 
 class BurstLimit:
-    """Lets so many records of one kind through in ten seconds: a server decides how many there are."""
+    """Lets at most `limit` records of one kind through in ten seconds: a server could cause any number."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -142,9 +142,9 @@ class BurstLimit:
 
 
 class _MonitoredStream:
-    """The stream of a session's incoming messages. It calls `lost` when it ends, and leaves out what is not `wanted`.
+    """The stream of a session's incoming messages. It calls `lost` at its end, and drops messages not `wanted`.
 
-    A proxy of the SDK's stream, which carries the context of each message beside it.
+    A proxy of the SDK's stream, whose other attributes give the SDK the context of each message.
     """
 
     def __init__(self, stream: Any, wanted: Callable[[Any], bool], lost: Callable[[], None]) -> None:
@@ -164,7 +164,7 @@ class _MonitoredStream:
                 found = item if self._wanted(item) else None
             return found
         finally:
-            # Whatever ends this but a message, a cancelled reader included, ends the stream.
+            # Unless a message was found, the stream has ended, also if the reader was cancelled.
             if found is None:
                 self._lost()
 
@@ -177,7 +177,7 @@ class _MonitoredStream:
 
 
 class Connection:
-    """A session with a server that has answered. `wake` wakes the task that owns it, as it is broken or changed."""
+    """A session with a server. `wake` is called when it breaks or a list changes, to wake the task that owns it."""
 
     def __init__(
         self, config: ServerConfig, transport: Transport, sample: Sample | None, wake: Callable[[], None]
@@ -185,26 +185,26 @@ class Connection:
         self.calls = ActiveCalls(config.name)
         self.transport = transport
         self.broken = False
-        """Whether it is known that it cannot be used any more."""
+        """Whether the connection is known to be unusable."""
         self.changed = False
         """Whether a list may have changed since it was read."""
         self.flood = ""
-        """Why it has to end, as the server sent too much; empty: it did not."""
+        """Why it has to end because the server sent too many messages; empty: it did not."""
         self.listing = Listing()
-        """What the server listed last."""
+        """The server's last lists."""
         self._config, self._wake = config, wake
         self._sample = sample if config.sampling else None
         self._left, self._counted_at = float(_AT_ONCE), monotonic()
         self._progress = BurstLimit(_PROGRESS)
         self._client: Client | None = None
         self._schema_faults: dict[str, str] = {}
-        """Why the output schema of a tool is none, by its name, for tools that were called since the last list."""
+        """Why an output schema is invalid, or "", by name of the tool, for tools called since the last list."""
         self._invalid: list[str] = []
-        """A sentence for each entry of the lists that was left out, as it breaks the protocol."""
+        """A sentence for each invalid entry that was omitted from the lists."""
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[Listing]:
-        """Connect, in the revision that the server is said to need, or the newest it speaks, and list its tools."""
+        """Connect, in the configured revision of MCP or the newest that the server supports, and list its tools."""
         from mcp import Client
         from mcp_types import Implementation
 
@@ -228,7 +228,7 @@ class Connection:
         )
         async with client, anyio.create_task_group() as tasks:
             self._client = client
-            # The SDK's own check runs the patterns of a foreign schema in an engine that they can hold up for hours.
+            # The SDK's own check matches patterns of an untrusted schema with an engine that may take hours.
             client.session.validate_tool_result = self._check_result
             listing = await self._read_list(client)
             of = client.server_capabilities
@@ -246,7 +246,7 @@ class Connection:
 
     @property
     def last_error(self) -> str:
-        """Why it ended, or the last operation failed, as far as that is known; empty: it is not."""
+        """Why the connection ended, or its last operation failed; empty: not known."""
         return self.flood or self.transport.error
 
     async def call(self, name: str, arguments: Mapping[str, object], call: Call) -> "CallToolResult":
@@ -261,7 +261,7 @@ class Connection:
         return await self._client.call_tool(name, dict(arguments), progress_callback=told, meta={PREFERS_HANDLE: True})
 
     async def fetch(self, request: ToolRequest) -> "CallToolResult":
-        """Read a resource or get a prompt, in a result as that of a tool: as blocks, or as structured content."""
+        """Read a resource or get a prompt, and return it as a tool result: as blocks, or as structured content."""
         from mcp_types import CallToolResult, EmbeddedResource
 
         assert self._client is not None
@@ -275,7 +275,7 @@ class Connection:
         )
 
     async def list(self) -> Listing:
-        """What the server lists now; the last lists, where it answers with an error."""
+        """Read the lists again. If the server answers with an error, the last lists are returned, with a note."""
         from mcp import MCPError
 
         assert self._client is not None
@@ -290,7 +290,7 @@ class Connection:
         return self.listing
 
     async def _read_list(self, client: "Client") -> Listing:
-        """The tools; and resources, templates and prompts, which are left out and noted if they do not come in time."""
+        """Read the lists of tools, resources, templates and prompts; a note says which, other than tools, failed."""
         from mcp import MCPError
         from mcp_types import METHOD_NOT_FOUND
         from pydantic import ValidationError
@@ -307,12 +307,12 @@ class Connection:
                 with anyio.fail_after(seconds):
                     found[what] = tuple(await _pages(listing, attribute, _MOST_OTHERS, notes))
             except (MCPError, ValidationError, TimeoutError) as error:
-                # Some servers have resources, and know nothing of templates.
+                # Some servers have resources, but not the method that lists templates.
                 if not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
                     why = cleaned(str(error), _NOTE_CHARACTERS) or f"no answer within {seconds:g} s"
                     notes.append(f"its {what} could not be listed: {why}")
 
-        # At once: one that does not answer must not use up the time of the others.
+        # Concurrently: a list without an answer must not use up the time of the others.
         async with anyio.create_task_group() as tasks:
             if of.resources is not None:
                 tasks.start_soon(read, "resources", "resources", client.list_resources)
@@ -325,7 +325,7 @@ class Connection:
         return self.listing
 
     async def ping(self) -> None:
-        """Make sure that the server answers: with a ping in old revisions, with `server/discover` in newer ones."""
+        """Check that the server answers: to `ping` in old revisions of MCP, to `server/discover` in newer ones."""
         from mcp import MCPError
 
         assert self._client is not None
@@ -335,12 +335,12 @@ class Connection:
             else:
                 await self._client.session.send_ping()
         except MCPError:
-            # An answer like any other, unless it is the transport's.
+            # An error is an answer too, unless the transport made it.
             if self.broken:
                 raise
 
     async def _check_result(self, name: str, result: "CallToolResult") -> None:
-        """Raise `ValueError` for a result that does not fit the output schema of its tool, if that is told in time."""
+        """Raise `ValueError` if a result does not fit its tool's output schema, unless the check takes too long."""
         schema = next((each.output_schema for each in self.listing.definitions if each.name == name), None)
         content: object = result.structured_content
         if schema is None or len(to_json(content)) > MOST_OF_RESULT:
@@ -352,7 +352,7 @@ class Connection:
         if fault := self._schema_faults[name]:
             raise ValueError(f"tool {name}: its output schema is no JSON Schema: {fault}")
         try:
-            # In a thread: a megabyte takes seconds, in which others are served.
+            # In a thread: a megabyte takes seconds, which must not block the event loop.
             problems = await to_thread.run_sync(lambda: problems_in_time(schema, content, seconds=_CHECK))
         except NotChecked as error:
             _log.info("What %s of the server %r gave is not checked: %s", name, self._config.name, error)
@@ -371,10 +371,10 @@ class Connection:
         self._wake()
 
     def _wants(self, item: Any) -> bool:
-        """Whether a message is passed on to the session. Raises `StopAsyncIteration` where there are too many.
+        """Whether a message is passed on to the session. Raises `StopAsyncIteration` if there are too many.
 
-        The session makes a task of each notification and request, and of what is no message, so a server that sends
-        them without end would keep a core busy for ever; answers to our calls do not count.
+        The session creates a task for each notification, request and invalid message, so a server that sends them
+        without end would keep a core busy for ever. Answers to our requests do not count.
         """
         message: Any = getattr(item, "message", None)
         if message is None or hasattr(message, "method"):
@@ -388,20 +388,20 @@ class Connection:
         if getattr(message, "method", "") == "notifications/progress":
             params: Any = getattr(message, "params", None) or {}
             return self._progress.allows(str(params.get("progressToken")))
-        # The code of an error does not tell that the server is lost: servers use -32000 for errors of their own.
+        # The error code alone does not show a lost server: servers use -32000 for other errors too.
         if hasattr(message, "error") and getattr(message, "id", None) in self.transport.unanswered:
             self.mark_broken()
         found = getattr(message, "result", None)
         page = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
         for key in LISTS if self._client is not None else ():
-            # What breaks the protocol is left out of a page: the SDK would refuse the whole.
+            # Remove invalid entries of a page, since the SDK would refuse the whole page.
             if isinstance(page.get(key), list):
                 page[key], notes = valid_entries(page, key, self.protocol_version, _MOST_TOOLS)
                 self._invalid.extend(notes)
         return True
 
     async def _subscribe(self, client: "Client") -> None:
-        """Subscribe to changes of the lists, as newer revisions offer it; a subscription that ends is opened again."""
+        """Subscribe to changes of the lists, which newer revisions of MCP offer; reopen a subscription that ends."""
         from mcp import MCPError
         from mcp.client.subscriptions import SubscriptionLost
 
@@ -417,7 +417,7 @@ class Connection:
             except SubscriptionLost:
                 pass
             except MCPError:
-                # It does not do that, or it is gone; asking for the list tells which.
+                # The server has no subscriptions, or is gone; a request for the lists will show which.
                 self.mark_changed()
                 return
             await anyio.sleep(_RESUBSCRIBE)
@@ -435,7 +435,7 @@ class Connection:
 
 
 async def _pages(listing: Callable[..., Awaitable[Any]], attribute: str, most: int, notes: list[str]) -> Sequence[Any]:
-    """Read a list page by page. One that is too long, or never ends, is cut, which is noted."""
+    """Read a list page by page. A list that is too long or endless is cut, with a note."""
     what = attribute.replace("_", " ")
     found: list[Any] = []
     cursors: set[str | None] = set()

@@ -1,10 +1,10 @@
-"""Access tokens for upstream servers with OAuth, and the people who sign in for them.
+"""Access tokens for upstream servers with OAuth, and the sign-ins of people to get them.
 
-The flows are the SDK's. This module chooses one by the configuration, keeps what has to be known after a restart, and
-asks an identity provider where there is one. People sign in before a terminal, or because a process asks them while it
-waits, by a question with an address: the browser comes back to the web server of this program where there is one, else
-to an address of loopback. Then the tokens are kept, and the call is made again. Above: `servers`, which imports this,
-and the SDK with it, when the first server needs it.
+The flows are the SDK's. This module chooses a flow by the configuration, stores what is needed after a restart, and
+requests assertions from an identity provider. People sign in at a terminal, or because a waiting process asks them a
+question with a URL. Their browser is redirected to the web server of this program if it has one, else to a port on
+127.0.0.1. Then the tokens are stored, and the call is repeated. Above: `servers`, which imports this module, and the
+SDK with it, when the first server needs it.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ from goalport.tools.upstream.config import IdentityProvider, OAuthConfig, Server
 from goalport.tools.upstream.connection import MODERN, SignIn, SignInNeeded
 
 _SECONDS: Final = 30.0
-"""Seconds that an answer of an authorization server or an identity provider may take."""
+"""The most seconds for a response of an authorization server or an identity provider."""
 _ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 _ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - the name of a kind of token
 _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant
@@ -62,9 +62,9 @@ _SECRET: Final = ("access_token", "refresh_token", "id_token", "client_secret", 
 _WORDS: Final = "Sign in, so that it can be called for you."
 _PATH: Final = "/callback"
 _FIRST_PORT, _PORTS = 20_000, 12_000
-"""Where the ports of loopback lie that no system gives to outgoing connections: Linux from 32768, others from 49152."""
+"""The range of ports on 127.0.0.1 for redirects. Outgoing connections use others: from 32768 on Linux, else 49152."""
 _REQUEST: Final = 10.0
-"""Seconds in which a browser's request must have come: they also open connections on which they send nothing."""
+"""Seconds in which a browser must send its request: browsers also open connections that they do not use."""
 _REQUEST_BYTES: Final = 65_536
 _ANSWER: Final = (
     b"HTTP/1.1 %s\r\nContent-Type: text/html; charset=utf-8\r\nConnection: close\r\n\r\n"
@@ -73,34 +73,34 @@ _ANSWER: Final = (
 
 
 class TokenRecord(BaseModel):
-    """What the file holds."""
+    """The content of a token file."""
 
     url: str
     """The server that the tokens are for."""
     tokens: OAuthToken | None = None
     expires_at: float | None = None
-    """When the access token ends, in seconds since 1970; None: it does not say."""
+    """When the access token expires, in seconds since 1970; None: not known."""
     client: OAuthClientInformationFull | None = None
     """The client that was registered."""
     metadata: OAuthMetadata | None = None
-    """The authorization server's, so that a token can be renewed after a restart."""
+    """The authorization server's metadata, so that a token can be refreshed after a restart."""
     resource: ProtectedResourceMetadata | None = None
     """The server's own metadata, as a protected resource."""
 
     def secrets(self) -> Iterator[str]:
-        """What a credential is made of."""
+        """The values in the record that are secret."""
         found = (getattr(each, name, None) for each in (self.tokens, self.client) for name in _SECRET)
         return (each for each in found if isinstance(each, str))
 
 
 class TokenFile:
-    """The tokens of one server at one address, or of one caller there; they are hidden in what others are shown."""
+    """The stored tokens for one server at one URL, or of one caller for it; they are registered as secrets."""
 
     def __init__(self, path: Path, url: str, seal: ProcessSeal) -> None:
         self._path, self._url, self._seal = path, url, seal
 
     async def get_tokens(self) -> OAuthToken | None:
-        """The tokens, of which the access token may have ended."""
+        """The stored tokens; the access token may have expired."""
         found = await self.found()
         if found.tokens is None or found.expires_at is None:
             return found.tokens
@@ -116,13 +116,13 @@ class TokenFile:
         await self.keep(client=client_info)
 
     async def found(self) -> TokenRecord:
-        """What is in the file."""
+        """The content of the file."""
         found = await to_thread.run_sync(self._read)
         register_secrets(self, found.secrets())
         return found
 
     async def keep(self, **parts: object) -> None:
-        """Put these fields of the record into the file, and leave the others."""
+        """Update these fields of the record in the file."""
 
         def write() -> TokenRecord:
             kept = self._read().model_copy(update=parts)
@@ -134,7 +134,7 @@ class TokenFile:
         register_secrets(self, (await to_thread.run_sync(write)).secrets())
 
     def _read(self) -> TokenRecord:
-        # Whoever cannot be read any more is asked to sign in again.
+        # If the tokens cannot be read any more, the person is asked to sign in again.
         with suppress(FileNotFoundError, LookupError, TypeError, ValueError, SettingsError):
             sealed = json.loads(self._path.read_text("utf-8"))["sealed"]
             kept = TokenRecord.model_validate_json(self._seal.unseal(sealed))
@@ -144,20 +144,20 @@ class TokenFile:
 
 
 Visit = Callable[[str], Awaitable[AuthorizationCodeResult]]
-"""Shows a person the page where they sign in, and waits until their browser has come back."""
+"""Shows a person the page where they sign in, and waits for the redirect of their browser."""
 
 
 def signed_requests(
     config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, redirect_uri: str, visit: Visit | None
 ) -> httpx2.Auth:
-    """What signs the requests to a server. Where nobody can `visit`, who has to sign in is told by `SignInNeeded`."""
+    """The `httpx2.Auth` for a server. Without `visit`, it raises `SignInNeeded` if a person has to sign in."""
     client, scope, issuer = oauth.client_id, oauth.scope or None, oauth.issuer or None
     match oauth.grant:
         case "authorization_code":
             return _RememberingProvider(config, oauth, storage, redirect_uri, visit)
         case "client_credentials":
             with warnings.catch_warnings():
-                # Without an issuer the SDK warns whoever wrote the configuration; our own report of it says more.
+                # Without an issuer the SDK warns; our own report of that says more.
                 warnings.simplefilter("ignore", MCPDeprecationWarning)
                 if not oauth.private_key:
                     secret, secret_in = oauth.client_secret, oauth.secret_in
@@ -178,7 +178,7 @@ def signed_requests(
 
 
 class _RememberingProvider(OAuthClientProvider):
-    """The SDK's flow for people, which after a restart still knows when a token ends, and where it is renewed."""
+    """The SDK's flow for people; it also stores when a token expires, and where to refresh it after a restart."""
 
     def __init__(
         self, config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, redirect_uri: str, visit: Visit | None
@@ -205,7 +205,7 @@ class _RememberingProvider(OAuthClientProvider):
         super().__init__(config.url, metadata, storage, redirect, come_back, oauth.client_metadata_url or None)
         self._tokens, self._attended = storage, visit is not None
         known = {"client_secret": oauth.client_secret or None, "issuer": oauth.issuer or None}
-        # Without a client that a person has registered, one is registered when it is needed.
+        # Without a configured client id, a client is registered when it is needed.
         is_known, client = bool(oauth.client_id), client | known | {"client_id": oauth.client_id}
         self._registered = OAuthClientInformationFull.model_validate(client) if is_known else None
 
@@ -218,7 +218,7 @@ class _RememberingProvider(OAuthClientProvider):
         context.client_info = self._registered or record.client
         known, wanted = context.client_info, context.client_metadata.redirect_uris or []
         if self._attended and known is not None and not set(wanted) <= set(known.redirect_uris or wanted):
-            # It was registered for another place to come back to, as for a terminal in place of the web server.
+            # The client was registered for other redirect URIs, such as those of a terminal and not of the web server.
             context.client_info = None
             context.clear_tokens()
 
@@ -228,7 +228,7 @@ class _RememberingProvider(OAuthClientProvider):
 
 
 class _Exchanged(BaseModel):
-    """What an identity provider answers (RFC 8693)."""
+    """An identity provider's response to a token exchange (RFC 8693)."""
 
     access_token: str
     issued_token_type: str
@@ -273,22 +273,22 @@ async def _exchanged(server: str, provider: IdentityProvider, audience: str, res
 
 
 class SignIns:
-    """The tokens of servers, and the people who are signing in to them.
+    """The tokens of servers, and the sign-ins that are under way.
 
-    Tokens are kept in `folder`. `redirect_uri` says where the web server of this program takes browsers that come back;
-    empty: there is none.
+    Tokens are stored in `folder`. `redirect_uri` returns the redirect URI of this program's web server; empty: it has
+    no web server.
     """
 
     def __init__(self, folder: Path, seals: ProcessSeals, redirect_uri: Callable[[], str]) -> None:
         self._folder, self._seals, self._redirect_uri = folder, seals, redirect_uri
         self._awaited: dict[str, asyncio.Future[Mapping[str, str]]] = {}
-        """The browsers that are to come back, by the state that they bring."""
+        """The query of each awaited redirect, by its `state`."""
         self._running: dict[tuple[str, str], _SignIn] = {}
         """The sign-ins that are under way, by server and owner."""
 
     def path(self, server: str, owner: str) -> Path:
-        """The file with the tokens of an owner at a server; the owner is empty for those that all callers share."""
-        # A hash as well: two names may differ in what a file's name cannot have.
+        """The file with the tokens of an owner for a server; `owner` is empty for tokens that all callers share."""
+        # With a hash, since two names may differ only in characters that are replaced.
         safe = "".join(each if each.isalnum() or each in "-_" else "_" for each in server)[:60]
         whose = f"{server}\0{owner}" if owner else server
         return self._folder / f"{safe}-{sha256(whose.encode()).hexdigest()[: 32 if owner else 8]}.json"
@@ -296,11 +296,11 @@ class SignIns:
     def auth(
         self, config: ServerConfig, oauth: OAuthConfig, owner: str, show: SignIn | None, redirect_uri: str = ""
     ) -> httpx2.Auth:
-        """What signs requests for an owner; `show` shows a page to the person before the screen, if there is one.
+        """The `httpx2.Auth` for an owner; `show` shows a person the page to sign in; None: nobody can be shown it.
 
-        The browser comes back to `redirect_uri`, or to loopback without one.
+        The browser is redirected to `redirect_uri`, or without one to a port on 127.0.0.1.
         """
-        # Always the same one for a server: authorization servers remember where they may send people.
+        # Always the same port for a server, since authorization servers register redirect URIs.
         port = oauth.redirect_port or _FIRST_PORT + int.from_bytes(sha256(config.name.encode()).digest()[:4]) % _PORTS
 
         async def visit(url: str) -> AuthorizationCodeResult:
@@ -330,7 +330,7 @@ class SignIns:
         return signed_requests(config, oauth, storage, back, None if show is None else visit)
 
     def come_back(self, query: Mapping[str, str]) -> bool:
-        """Take what a browser brings that comes back. Returns False if nobody waits for it here."""
+        """Accept the query of a redirect. Returns False if no sign-in here waits for it."""
         received = self._awaited.get(query.get("state", ""))
         if received is None or received.done():
             return False
@@ -340,9 +340,9 @@ class SignIns:
     async def ask(
         self, key: tuple[str, str], ask: Ask, obtain: Callable[[SignIn], Coroutine[None, None, None]]
     ) -> None:
-        """Ask a person to sign in to a server for an owner, the `key`, until they or anybody else has done it.
+        """Ask a person to sign in, and wait until they or somebody else has done so. `key` is the server and the owner.
 
-        `obtain` obtains the tokens with what shows the page, once for all who ask meanwhile. Raises `ToolError`.
+        `obtain` is called with a function that shows the page, once for all concurrent calls. Raises `ToolError`.
         """
         server = key[0]
         running = self._running.get(key) or self._running.setdefault(key, _SignIn(obtain))
@@ -350,7 +350,7 @@ class SignIns:
         async def ask_and_wait() -> None:
             if await ask(_WORDS, SignInAddress(await asyncio.shield(running.url))) is None:
                 raise ToolError(f"a person was asked to sign in to the server {server!r} and declined.")
-            # Where somebody says that it is done, the browser is about to come back.
+            # After a person says that it is done, the redirect should follow soon.
             await asyncio.sleep(_SECONDS)
             raise ToolError(f"a person said that they had signed in to the server {server!r}, and had not.")
 
@@ -376,9 +376,9 @@ class SignIns:
         show: SignIn,
         refusal: Callable[[httpx2.Request], httpx2.Response],
     ) -> None:
-        """Obtain tokens, as if a request to the server had been refused, which is not sent. Raises `ToolError`.
+        """Obtain tokens, as if a request to the server had been refused; none is sent. Raises `ToolError`.
 
-        `refusal` is the last answer of the server to a request without a token that suffices.
+        `refusal` returns the server's last response to a request without a sufficient token.
         """
         request = httpx2.Request("POST", config.url, headers={MCP_PROTOCOL_VERSION_HEADER: MODERN})
         flow = self.auth(config, oauth, owner, show, self._redirect_uri()).async_auth_flow(request)
@@ -392,12 +392,12 @@ class SignIns:
                         refused = True
                         outgoing = await flow.asend(response)
         except (OAuthFlowError, httpx2.HTTPError, httpx2.StreamError, ValueError) as error:
-            # Without the words of the other server: a model reads this.
+            # Without the message of the other server, since a model reads this.
             reason = type(error).__name__
             raise ToolError(f"nobody could be signed in to the server {config.name!r} ({reason}).") from error
 
     async def _visit(self, url: str, show: SignIn) -> AuthorizationCodeResult:
-        """Show a person the page where they sign in, and wait for their browser to come back."""
+        """Show a person the page where they sign in, and wait for the redirect of their browser."""
         (state,) = parse_qs(urlsplit(url).query)["state"]
         received: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
         self._awaited[state] = received
@@ -414,7 +414,7 @@ class SignIns:
         return AuthorizationCodeResult(code=query.get("code", ""), state=state, iss=query.get("iss"))
 
     async def _answer(self, stream: SocketStream) -> None:
-        """Take what a browser brings, and tell it that it can be closed. There is no other page."""
+        """Accept the redirect of a browser, and answer with a page that says it can be closed; else with 404."""
         with suppress(anyio.IncompleteRead, anyio.DelimiterNotFound, anyio.BrokenResourceError, ValueError):
             async with stream:
                 with anyio.move_on_after(_REQUEST):
@@ -428,8 +428,8 @@ class SignIns:
 
 
 class _SignIn:
-    """One sign-in to a server. Several calls may wait for it: each asks a person of its own, and the first who goes
-    there is enough.
+    """One sign-in to a server. Several calls may wait for it: each asks its own person, and the first who signs in is
+    enough.
     """
 
     def __init__(self, obtain: Callable[[SignIn], Coroutine[None, None, None]]) -> None:

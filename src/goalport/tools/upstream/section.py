@@ -1,10 +1,10 @@
-"""A file of JSON with comments, whose objects are read into records; what is wrong is noted with line and column.
+"""Reads a file of JSON with comments into records, and notes mistakes with line and column.
 
-The standard library parses the file once comments and trailing commas are blanked; positions come from a look at the
-tokens. A record is a dataclass below `Entry`, whose fields say by their types how they are read and by `named` how they
-are called in the file. Pydantic checks the values, and none is shown, as it may be secret. Variables (`${VAR}`,
-`${VAR:-default}`, `${env:VAR}`, and the folders that editors know, such as `${workspaceFolder}`) are filled
-here. Above: `config`.
+Comments and trailing commas are replaced by spaces, then the standard library parses the file; a tokenizer finds the
+positions. A record is a dataclass derived from `Entry`: the types of its fields say how to read a value, and `named`
+gives the keys in the file. Pydantic validates; values are not shown in messages, since they may be secret. Variables
+(`${VAR}`, `${VAR:-default}`, `${env:VAR}`, and the folders of editors, such as `${workspaceFolder}`) are replaced here.
+Above: `config`.
 """
 
 import json
@@ -50,9 +50,9 @@ class ConfigProblem:
     line: int | None = None
     column: int | None = None
     server: str = ""
-    """The server that cannot be used because of it; empty: none, or several."""
+    """The name of the server that cannot be used because of it; empty: no server, or several."""
     is_fatal: bool = False
-    """Whether that server is required, so that nothing may be served without it."""
+    """Whether that server is required, so that this program must not serve without it."""
 
     def __str__(self) -> str:
         place = ":".join(str(each) for each in (self.path, self.line, self.column) if each is not None)
@@ -61,17 +61,17 @@ class ConfigProblem:
 
 @dataclass
 class WrittenJson:
-    """The data of a file, and what is wrong with it; `data` is None when it cannot be read."""
+    """The data of a file, and the problems in it; `data` is None if it cannot be read."""
 
     path: Path
     text: str = ""
     data: dict[str, Any] | None = None
     offsets: dict[JsonPath, int] = field(default_factory=dict[JsonPath, int])
-    """Where each key and each item of a list begins."""
+    """The offset in `text` at which each key and each item of a list begins."""
     problems: list[ConfigProblem] = field(default_factory=list[ConfigProblem])
 
     def note(self, message: str, at: JsonPath = (), *, server: str = "", is_fatal: bool = False) -> None:
-        """Add a problem at the position of a path, or of the nearest one above it that is known."""
+        """Add a problem at the position of a path, or of its nearest parent with a known position."""
         offset = next((self.offsets[at[:end]] for end in range(len(at), 0, -1) if at[:end] in self.offsets), None)
         line = column = None
         if offset is not None:
@@ -81,7 +81,7 @@ class WrittenJson:
 
 
 def read_json(path: Path) -> WrittenJson:
-    """Read a file. Mistakes are in `problems`, with line and column. A file that is missing or empty is no mistake."""
+    """Read a file. Mistakes are in `problems`, with line and column. A missing or empty file is no mistake."""
     written = WrittenJson(path)
     try:
         text = path.read_text("utf-8-sig") if path.exists() else ""
@@ -110,7 +110,7 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def _locate(written: WrittenJson) -> None:
-    """Find where each key and each item of a list begins, in JSON that is known to be valid; note keys that repeat."""
+    """Find the offset of each key and each item of a list in valid JSON; note duplicate keys."""
     inside: list[PathStep | None] = []
     expects_key = False
     for token in _TOKEN.finditer(written.text):
@@ -126,7 +126,7 @@ def _locate(written: WrittenJson) -> None:
             inside[-1] = json.loads(word)
             steps = cast("JsonPath", tuple(inside))
             if steps in written.offsets:
-                # What is inside of the first one is not there twice.
+                # Forget what is inside of the first value, which is not used.
                 written.offsets = {at: each for at, each in written.offsets.items() if at[: len(steps)] != steps}
                 written.offsets[steps] = token.start()
                 written.note(f"{inside[-1]!r} is there twice; the last one counts.", steps)
@@ -144,15 +144,15 @@ Info = ValidationInfo[Any]
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h)?")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MILLISECONDS_FROM: Final = 1_000
-"""A bare number from here on counts milliseconds, as in the files of other hosts: nobody waits so many seconds."""
+"""Numbers from here on are milliseconds, as in files of other hosts: so many seconds are implausible."""
 _VARIABLE = re.compile(r"\$\{(?P<inside>[^{}]*)\}|\{env:(?P<named>[A-Za-z_]\w*)\}")
 _BARE = re.compile(r"(?:\S+ )?\$[A-Z_][A-Z0-9_]*")
-"""A text, or the second word of one, that other hosts take for a variable. It may also be a password."""
+"""Matches `$NAME`, alone or as a second word, which is a variable in other hosts, but may be a password."""
 _NAMED = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)(?::-(?P<default>.*))?", re.DOTALL)
 _SHORTEST_SECRET: Final = 4
-"""Characters. Hiding shorter values would make messages unreadable."""
+"""The fewest characters of a value that is hidden, so that messages stay readable."""
 OF_CALLER: Final = ("caller.token", "caller.id")
-"""Variables that are filled for each caller, and nowhere but in headers."""
+"""Variables that are replaced for each caller, and allowed only in headers."""
 OF_CALLER_ALONE: Final = (
     "${caller.token} and ${caller.id} are known for each call alone: they can stand in `headers` of a server over HTTP "
     'that says "forward_auth": true, and nowhere else.'
@@ -161,36 +161,36 @@ _PUBLIC: Final = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "
 
 
 class Verbatim(str):
-    """A text that is taken as it is."""
+    """A text in which no variables are replaced."""
 
     __slots__ = ()
 
 
 def note(reason: str, counts: object = None) -> PydanticCustomError:
-    """A problem with which a record can be used: without the value, or with another one that `counts`.
+    """An error for a value that is ignored, or replaced by `counts`: the record can be used.
 
-    A `ValueError` is a mistake, with which it cannot be used.
+    Raise `ValueError` instead if the record cannot be used.
     """
     return PydanticCustomError("note", "{reason}", {"reason": reason, "counts": counts})
 
 
 @dataclass
 class Variables:
-    """The values of variables, and what was seen of an object of the file while it was read."""
+    """The values of variables, and what was recorded while an object of the file was read."""
 
     environment: Mapping[str, str] = field(repr=False)
     folder: Path
-    """What editors call the workspace folder."""
+    """The value of `${workspaceFolder}`: the folder of the file."""
     secrets: list[str] = field(default_factory=list[str], repr=False)
-    """The values of variables that were filled, and may be secret."""
+    """Values that were inserted for variables, and may be secret."""
     keys: dict[int, Mapping[str, str]] = field(default_factory=dict[int, Mapping[str, str]], repr=False)
-    """By the identity of an object: how each field is spelled in it."""
+    """The key in the file of each field, by the `id` of an object of the file."""
 
     def fill(self, text: str, *, keeps_caller: bool = False) -> str:
-        """A text with its variables filled; those of the caller stay as they are written, if it `keeps_caller`.
+        """Replace the variables in a text; with `keeps_caller`, those in `OF_CALLER` stay in it.
 
-        `${VAR:-default}` takes the default when the variable is unset or empty, as shells do. A value is not searched
-        for variables again. Raises `ValueError`, which names the variable and shows no value.
+        `${VAR:-default}` uses the default if the variable is unset or empty, as in shells. Variables inside of values
+        are not replaced. Raises `ValueError`, which names the variable and shows no value.
         """
         folders = {
             "workspaceFolder": str(self.folder),
@@ -266,7 +266,7 @@ def _object(value: object, *, is_mistake: bool) -> object:
 
 
 def flag(*, counts: bool) -> BeforeValidator:
-    """Reads a boolean; anything else is noted, and counts as this one."""
+    """Reads a boolean; anything else is noted, and replaced by `counts`."""
 
     def read(value: object) -> object:
         if not isinstance(value, bool):
@@ -277,7 +277,7 @@ def flag(*, counts: bool) -> BeforeValidator:
 
 
 def one_of(words: Iterable[str], counts: str | None = None) -> BeforeValidator:
-    """Reads one of these words, in upper or lower case; anything else is noted, and counts as this one, if any."""
+    """Reads one of these words, in any case; anything else is noted, and replaced by `counts`, or ignored if None."""
 
     def read(value: object) -> object:
         known = tuple(words)
@@ -301,7 +301,7 @@ def _seconds(value: object) -> float:
 
 
 def _place(value: object, info: Info) -> Path:
-    # What is relative, is relative to the folder of the file.
+    # Relative paths are relative to the folder of the file.
     return info.context.folder / os.path.expanduser(text(value, info))  # noqa: PTH111 - `Path.expanduser` raises
 
 
@@ -318,7 +318,7 @@ def _scopes(value: object) -> object:
 
 
 def _contents(value: object, info: Info) -> Verbatim:
-    """What is in a file."""
+    """The content of the file at a path."""
     try:
         found = Verbatim(_place(value, info).read_text("utf-8").strip())
     except (OSError, UnicodeDecodeError):
@@ -330,12 +330,12 @@ def _contents(value: object, info: Info) -> Verbatim:
 _IS_TABLE: Final = BeforeValidator(partial(_object, is_mistake=True))
 _IS_OBJECT: Final = BeforeValidator(partial(_object, is_mistake=False))
 Text = Annotated[str, BeforeValidator(text)]
-"""A text with its variables filled; numbers and booleans are texts too. Anything else is a mistake."""
+"""A text with variables replaced; numbers and booleans become texts. Anything else is a mistake."""
 Listed = BeforeValidator(_listed)
-"""Makes a list of one of what is no list."""
+"""Turns a value that is no list into a list of one."""
 Texts = Annotated[tuple[Text, ...], Listed]
 Words = Annotated[str, BeforeValidator(lambda value, info: " ".join(text(each, info) for each in _listed(value)))]
-"""A list of texts, with spaces between."""
+"""A list of texts, or one text, joined by spaces."""
 Scopes = Annotated[tuple[Text, ...], BeforeValidator(_scopes), Listed]
 Table = Annotated[Mapping[str, Text], _IS_TABLE]
 _OF_HEADER: Final = BeforeValidator(lambda value, info: text(value, info, keeps_caller=True).strip())
@@ -343,27 +343,27 @@ Headers = Annotated[
     Mapping[str, Annotated[str, _OF_HEADER]],
     _IS_TABLE,
 ]
-"""A table in which the variables of the caller stay as they are written."""
+"""A table in which the variables in `OF_CALLER` are not replaced."""
 Secret = Annotated[Text, BeforeValidator(partial(_secret, is_mistake=True))]
-"""A text that is secret; one that is written out is a mistake."""
+"""A secret text, which must be a variable: anything else is a mistake."""
 NamedSecret = Annotated[Text, BeforeValidator(partial(_secret, is_mistake=False))]
-"""A text that is secret; one that is written out is noted, and counts."""
+"""A secret text, which should be a variable: anything else is used, but noted."""
 SecretFile = Annotated[str, BeforeValidator(_contents)]
-"""What is in a file, which is secret."""
+"""The secret content of a file, whose path is in the configuration."""
 Place = Annotated[Path, BeforeValidator(_place)]
 Seconds = Annotated[float, BeforeValidator(_seconds)]
 """A duration, written as `30` (seconds), `30000` (milliseconds), `"30s"` or `"2m"`."""
 Count = Annotated[int, Field(strict=True, ge=1, le=10_000)]
 Objects = Annotated[Mapping[str, Annotated[dict[str, Any], _IS_OBJECT]], _IS_OBJECT]
-"""Objects by their keys, each of which is read by itself."""
+"""Objects by key, each of which is read later."""
 Flag = Annotated[bool, flag(counts=False)]
 CarefulFlag = Annotated[bool, flag(counts=True)]
 
 
 def named(default: Any, *names: str, hidden: bool = False) -> Any:
-    """A field that has these names in the file; without any, it is not there. `hidden`: it is left out of `repr`.
+    """A field with these keys in the file; without names, the file cannot set it. `hidden`: it is not in the `repr`.
 
-    A default that can be called makes the value.
+    A callable default is the default factory.
     """
     given: dict[str, Any] = {"default_factory" if callable(default) else "default": default}
     return field(**given, repr=not hidden, metadata={"names": names})
@@ -373,16 +373,16 @@ class Entry:
     """A record that an object of the file is read into. `connectTimeout` and `connect-timeout` are the same key."""
 
     ignored: ClassVar[str] = ""
-    """Keys that mean something to other hosts."""
+    """Keys of other hosts, separated by spaces, which are ignored without a note."""
 
     def __init_subclass__(cls) -> None:
-        # Pydantic looks for validators in dataclasses alone, and this is none.
+        # Pydantic finds validators only in the dataclass itself, and this class is none.
         validator: Any = classmethod(_by_field)
         setattr(cls, "_by_field", model_validator(mode="before")(validator))  # noqa: B010
 
 
 def _by_field(cls: type[Entry], value: object, info: Info) -> object:
-    """The values under the names of the fields."""
+    """The values of an object of the file, by name of the field. Raises notes for unknown keys."""
     if not isinstance(value, dict):
         raise note("should be an object.")
     data = cast("dict[str, object]", value)
@@ -410,8 +410,8 @@ def canonical(key: str) -> str:
 
 @lru_cache
 def names_of(cls: type[Any]) -> Mapping[str, tuple[str, str]]:
-    """By each key without its spelling: the field, and the key as it is offered."""
-    # What a class adds to the one below comes first, as what is written in a file is more than what is known of it.
+    """The field, and the key to suggest, by canonical form of each key of a record."""
+    # Fields of the class itself precede inherited ones with the same key.
     own = sorted(fields(cls), key=lambda each: each.name not in cls.__annotations__)
     written = ((each.name, each.metadata.get("names", (to_camel(each.name),))) for each in own)
     return {canonical(name): (field_, name) for field_, names in written for name in names if name}
@@ -421,15 +421,15 @@ _ADAPTERS: Final[Callable[[type[Any]], TypeAdapter[Any]]] = lru_cache(TypeAdapte
 
 
 Mistake = tuple[str, JsonPath, str]
-"""Why a record cannot be used, where that is, and the field."""
+"""Why a record cannot be used, the path of the mistake, and its field."""
 
 
 def read(
     cls: type[T], data: dict[str, Any], at: JsonPath, written: WrittenJson, variables: Variables
 ) -> tuple[T, list[Mistake]]:
-    """A record of the object at a path of the file, and the mistakes in it.
+    """Read the object at a path of the file into a record; return it and the mistakes, with which it cannot be used.
 
-    All that is wrong is removed from the data, or replaced by what counts; what is no mistake is noted in `written`.
+    Invalid values are removed from the data, or replaced by their `counts`. Other problems are noted in `written`.
     """
     mistakes: list[Mistake] = []
     adapter: TypeAdapter[T] = _ADAPTERS(cls)
@@ -439,9 +439,9 @@ def read(
             return adapter.validate_python(data, context=variables), mistakes
         except ValidationError as error:
             found = error.errors(include_url=False, include_input=False)
-        # From the end, as what is removed from a list moves what comes after it.
+        # From the end, since removing an item of a list shifts the items after it.
         for each in reversed(found):
-            # The values that lead to the place of an error, and the steps between, as far as they are in the file.
+            # The values on the path to an error, and their keys, up to the last one that is in the file.
             values: list[Any] = [data]
             steps: list[PathStep] = []
             for step in each["loc"]:

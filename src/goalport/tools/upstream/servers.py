@@ -1,8 +1,8 @@
-"""All upstream servers of a configuration: connected and ended together, and compared with it again when it changes.
+"""All upstream servers of a configuration: connected and stopped together, and updated when the configuration changes.
 
-`platform` owns the object and shows its reports; each server has a connection and a task of its own in
-`upstream_server`, and a server that gets the credentials of callers one for each credential while it is used. Which
-groups the tools of the servers form is the business of `upstream_groups`.
+`platform` owns the object and shows its reports. Each server has a separate connection and task, see `upstream_server`;
+a server that gets the credentials of callers has a connection for each credential in use. `upstream_groups` makes tool
+groups of the servers' tools.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _TOKEN: Final = "${caller.token}"  # noqa: S105 - the name of a variable
 _ID: Final = "${caller.id}"
 _SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
 _BURST: Final = 20
-"""Records from one line of a library that are logged in one period."""
+"""The most records from one line of a library's code that are logged in ten seconds."""
 _LIBRARY_LOGGERS: Final = (
     # The session of the MCP SDK logs under this name.
     "client",
@@ -50,18 +50,17 @@ _LIBRARY_LOGGERS: Final = (
     "mcp.client.streamable_http",
     "mcp.shared.jsonrpc_dispatcher",
 )
-"""Loggers of libraries that write addresses, headers or messages."""
+"""Loggers of libraries that log URLs, headers or messages."""
 _TRACEBACK_LOGGERS: Final = frozenset({"mcp.client.auth.oauth2", "mcp.client.sse", "mcp.client.streamable_http"})
-"""Those of them that write a traceback when a connection is lost, or nobody could be signed in."""
+"""Those of them that log a traceback when a connection is lost, or a sign-in fails."""
 
 
 class UpstreamServers:
     """The servers of a configuration, connected from `open` to `close`; their tools are in `groups`.
 
-    `data_dir` is where pins and tokens are kept; the tokens are encrypted with `state_keys`, or with a key that is made
-    there. `read` reads the configuration again, where it comes from a file. `transports` are those of servers, by
-    name, that are not reached as their configuration says. One task owns the connections from their beginning to their
-    end, so that any task of the event loop may open and close.
+    Pins and tokens are stored in `data_dir`; the tokens are encrypted with `state_keys`, or with a key that is created
+    there. `read` reads the configuration file again; None: there is no file. `transports` replace the transports in the
+    configuration, by name of the server. An internal task owns the connections, so any task may open and close.
     """
 
     def __init__(
@@ -79,23 +78,23 @@ class UpstreamServers:
     ) -> None:
         self.config = config
         self.groups = UpstreamGroups(self, Pins(data_dir / PINS_FILE))
-        """The tool groups made of the servers' tools, and the tools that wait to be trusted."""
+        """The tool groups made of the servers' tools, and the tools that are withheld until they are trusted."""
         self.start_seconds = start_seconds
-        """Seconds that opening waits for servers that are not required."""
+        """Seconds for which `open` waits for servers that are not required."""
         self.sample = sample
-        """Answers servers that may have a model asked; None: they may not."""
+        """Answers `sampling/createMessage` of servers; None: no server may use our models."""
         self.show_sign_in = show_sign_in
-        """Shows a person the page where they sign in to a server; None: there is nobody."""
+        """Shows a person the page where they sign in to a server; None: nobody can be shown a page."""
         self.on_change: Callable[[], None] = lambda: None
         """Called when a server's state or its list of tools has changed; it must not raise."""
         self.redirect_uri = ""
-        """Where a web server takes the browsers of people who have signed in, for `come_back`; empty: there is none."""
+        """The redirect URI of our web server, which calls `SignIns.come_back`; empty: there is no web server."""
         self.data_dir, self.state_keys = data_dir, state_keys
         self.servers: dict[str, UpstreamServer] = {}
-        """By name, in the order of the configuration; empty before they are connected."""
+        """The servers by name, in the order of the configuration; empty before `open`."""
         self._read, self._timing, self._transports = read, timing, transports or {}
         self._callers: dict[str, _CallerServers] = {}
-        """The connections of callers to the servers that get their credentials."""
+        """The connections of callers, by name of the server that gets their credentials."""
         self._tasks: TaskGroup | None = None
         self._opened = False
         self._task: asyncio.Task[None] | None = None
@@ -104,7 +103,7 @@ class UpstreamServers:
 
     @cached_property
     def sign_ins(self) -> Any:
-        """The people who are signing in, and their tokens: a `SignIns` of `oauth`, which imports the SDK."""
+        """Tokens and current sign-ins: a `SignIns` of the module `oauth`, which imports the SDK."""
         from goalport.tools.upstream.oauth import SignIns
 
         seals = ProcessSeals(lambda: sealing_keys(self))
@@ -112,27 +111,27 @@ class UpstreamServers:
 
     @property
     def connected(self) -> bool:
-        """Whether the servers are looked after, up or not."""
+        """Whether the task that connects the servers runs, even if no server is up."""
         return self._task is not None
 
     @property
     def problems(self) -> tuple[ConfigProblem, ...]:
-        """What keeps a server, or all of them, from being used."""
+        """The problems for which a server, or the whole file, cannot be used."""
         return tuple(each for each in self.config.problems if each.server or not self.config.is_readable)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What else is probably not meant, in the file or in what the servers list."""
+        """Other probable mistakes, in the file or in the lists of the servers."""
         written = (str(each) for each in self.config.problems if each not in self.problems)
         return (*written, *self.groups.warnings())
 
     def reports(self) -> tuple[ServerReport, ...]:
-        """The state of each server, in the order of the configuration; none while they are not connected."""
+        """The state of each server, in the order of the configuration; empty unless `connected`."""
         servers = self.servers.values() if self.connected else ()
         return tuple(replace(each.report(), callers=len(self._callers.get(each.name, ()))) for each in servers)
 
     def sign_ins_of(self, caller: Caller, *, end: bool = False) -> int:
-        """At how many servers a caller is signed in with tokens of their own; `end`: they are signed out here."""
+        """The number of servers for which a caller has separate tokens; `end` deletes these tokens."""
         paths = {each: self.sign_ins.path(each, _owner(caller)) for each in self.config.servers}
         found = [name for name, path in paths.items() if path.exists()]
         for name in found if end else ():
@@ -149,9 +148,9 @@ class UpstreamServers:
         await self.close()
 
     async def open(self) -> None:
-        """Connect the servers. Waits `start_seconds` for them, and for a required one until its first attempt ends.
+        """Connect the servers. Waits `start_seconds` for them, and for required servers until the first attempt ends.
 
-        Raises `SettingsError` for a required server that is not up then. Opening what is open does nothing.
+        Raises `SettingsError` if a required server is not up then. A second call does nothing.
         """
         if self._opened:
             return
@@ -171,7 +170,7 @@ class UpstreamServers:
                 self._connected.set_result(None)
                 await self._disconnecting.wait()
             finally:
-                # Without the error of the block, which a task group would wrap.
+                # Not with the error of the block, which a task group would wrap.
                 await stack.aclose()
 
         loop = asyncio.get_running_loop()
@@ -186,22 +185,22 @@ class UpstreamServers:
                 await self.close()
 
     async def close(self) -> None:
-        """End the connections and the processes of the servers. From any task of the event loop that opened them."""
-        # The connections of an event loop that has ended have ended with it.
+        """End the connections and processes of the servers. Call it on the event loop of `open`, from any task."""
+        # If the event loop has ended, its connections have ended too.
         if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
             self._disconnecting.set()
             if not self._connected.done():
                 self._task.cancel()
-            # Every wait of servers that end is bounded, and their processes are not to be left behind.
+            # Each wait is bounded, and no process of a server must be left behind.
             with anyio.CancelScope(shield=True):
                 await asyncio.wait([self._task])
         self._task, self._opened = None, False
 
     async def reload(self) -> None:
-        """Read the configuration again, and take it: servers that are the same in both stay connected.
+        """Read the configuration file again and apply it: servers whose settings are the same stay connected.
 
-        Nothing happens where it comes from no file. Raises `SettingsError` for a new required server that is not there;
-        the configuration is taken all the same.
+        Without a file nothing happens. Raises `SettingsError` for a new required server that is not up; the new
+        configuration is applied nevertheless.
         """
         if self._read is not None:
             config = await to_thread.run_sync(self._read)
@@ -209,13 +208,13 @@ class UpstreamServers:
             await self.apply(config)
 
     async def apply(self, config: McpConfig) -> None:
-        """Take another configuration, as `reload` does."""
+        """Apply another configuration, as `reload` does."""
         self.config = config
         if self.connected:
             before = self.servers
             self.servers = {name: each for name, each in before.items() if config.servers.get(name) == each.config}
             ended = [each for name, each in before.items() if name not in self.servers]
-            # The secrets of those that end now are still to be hidden while they do.
+            # The secrets of servers that stop now must be hidden until they have stopped.
             self._hide_secrets(each.config for each in ended)
             await self._stop(ended)
             await self._start(each for name, each in config.servers.items() if name not in self.servers)
@@ -241,14 +240,14 @@ class UpstreamServers:
                 await each.wait_first_attempt()
         for each in started.values():
             if each.config.required and not each.config.disabled:
-                # It bounds its own attempts.
+                # Without a time limit here: the server limits its own attempts.
                 await each.wait_first_attempt()
                 if each.state is not ServerState.UP:
                     raise SettingsError(f"The required server {each.name!r} is {each.state}: {each.last_error}.")
 
     def _server(self, config: ServerConfig) -> UpstreamServer:
         def changed() -> None:
-            # It may be another one by the time that it is called.
+            # `on_change` may be replaced later, so it is looked up at each call.
             self.on_change()
 
         has_own_tokens = config.oauth is not None and config.oauth.per_caller
@@ -263,7 +262,7 @@ class UpstreamServers:
         return self._made(config, "", on_change=changed, call=callers.call, list_tools=callers.list_tools)
 
     def _made(self, config: ServerConfig, owner: str, **more: Any) -> UpstreamServer:
-        """A server whose tokens are those of an owner; empty: all callers share them."""
+        """Create a server with the tokens of `owner`; empty: the tokens that all callers share."""
         from goalport.tools.upstream.transports import HttpTransport, StdioTransport
 
         more |= {"timing": self._timing, "sample": self.sample}
@@ -289,7 +288,7 @@ class UpstreamServers:
         return server
 
     async def _stop(self, servers: Iterable[UpstreamServer]) -> None:
-        # Shielded, as every wait in it is bounded: whoever is cancelled must leave no process behind.
+        # Shielded, since no process must be left behind after a cancellation; each wait is bounded.
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as tasks:
                 for each in servers:
@@ -309,7 +308,7 @@ def _refuse_fatal(config: McpConfig) -> None:
 
 @dataclass(eq=False)
 class _CallerServer:
-    """One caller's connection, and how many calls use it now."""
+    """The connection of one caller, and the number of calls that use it now."""
 
     server: UpstreamServer
     users: int = 0
@@ -318,13 +317,13 @@ class _CallerServer:
 
 
 class _CallerServers:
-    """Calls the tools of one server, each over the connection of the caller on whose behalf it is made.
+    """Calls the tools of one server, each call over the connection of its caller.
 
-    No two callers share one, nor two tokens of one caller, as they may grant different things. Nothing of a credential
-    is kept but in the connection made for it, and it is hidden in whatever is logged meanwhile.
+    There is a connection for each caller and token, since tokens of one caller may grant different rights. A credential
+    is stored only in its connection, and hidden in all logs while that exists.
 
-    `make` makes the server that the configuration of a caller describes, `tasks` runs them, and after `idle` seconds
-    without a call they end.
+    `make` creates the server for the configuration of a caller, and `tasks` runs it. It stops after `idle` seconds
+    without a call.
     """
 
     def __init__(
@@ -341,7 +340,7 @@ class _CallerServers:
         return len(self._servers)
 
     async def call(self, request: ToolRequest) -> ToolResult:
-        """Call a tool as the caller. Raises `ToolError`, also where there is nothing to tell the server who calls."""
+        """Call a tool with the caller's credentials. Raises `ToolError`, also if there are none."""
         async with AsyncExitStack() as stack:
             try:
                 server = await stack.enter_async_context(self._server())
@@ -350,19 +349,19 @@ class _CallerServers:
             return await server.client.call(request)
 
     async def list_tools(self) -> Listing:
-        """What the server lists for the caller, who signs in first if need be. Raises `ToolError`."""
+        """The server's list of tools for the caller, who signs in first if necessary. Raises `ToolError`."""
         async with self._server() as server:
             await server.client.connect()
             return Listing(tuple(each.definition for each in server.tools))
 
     def stop(self, caller: Caller | None = None) -> None:
-        """End the connections of a caller, or all."""
+        """End the connections of a caller; None: of all callers."""
         for key in [*self._servers]:
             if caller is None or key[:2] == caller.identity:
                 self._servers.pop(key).forgotten.set()
 
     def _headers(self, caller: Caller) -> dict[str, str]:
-        """The headers that say who calls. Raises `ToolError` where that cannot be said."""
+        """The headers with the caller's id or token. Raises `ToolError` if it is missing or cannot be in a header."""
         from mcp.server.auth.middleware.auth_context import get_access_token
 
         templates, oauth, server = self._config.caller_headers, self._config.oauth, self._config.name
@@ -387,13 +386,13 @@ class _CallerServers:
                 "this goes on without the request that it came with. The same caller has to call again, or to answer a "
                 "question."
             )
-        # In one pass: a value may look like a variable.
+        # In one pass, since a value may contain the text of a variable.
         variables = re.compile("|".join(map(re.escape, known)))
         return {name: variables.sub(lambda found: known[found[0]], each) for name, each in templates.items()}
 
     @asynccontextmanager
     async def _server(self) -> AsyncGenerator[UpstreamServer]:
-        """The connection of the caller of the running code. Raises `ToolError` where there is none."""
+        """A block with the connection of the current caller. Raises `ToolError` if it cannot be opened."""
         site = CALL_SITE.get()
         caller = ANONYMOUS if site is None else site.caller
         headers = self._headers(caller)
@@ -429,7 +428,7 @@ class _CallerServers:
             own.used_at = anyio.current_time()
 
     async def _run(self, key: tuple[object, ...], own: _CallerServer) -> None:
-        """Own a connection until nobody has used it for a while."""
+        """Run a connection until it was unused for `idle` seconds, or is forgotten."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(own.server.run)
             while not own.forgotten.is_set():
@@ -447,9 +446,9 @@ class _CallerServers:
 
 @contextmanager
 def _filtered_library_logs() -> Generator[None]:
-    """Hide what looks like a secret in what the libraries below log, and cut bursts of equal records.
+    """A block in which secrets are hidden in the logs of libraries, and bursts of records from one line are cut.
 
-    A server decides how many are written. Tracebacks of lost connections are dropped unless DEBUG is logged:
+    A server could cause any number of records. Tracebacks of lost connections are dropped unless DEBUG is logged:
     `UpstreamServer` logs such a loss in one line, with the reason.
     """
     limit = BurstLimit(_BURST)

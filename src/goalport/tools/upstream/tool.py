@@ -1,9 +1,9 @@
-"""Tools of upstream servers as tools of ours: definitions are cleaned, bounded and pinned, results are bounded.
+"""`Tool` objects for tools of upstream servers: definitions are cleaned, limited and pinned, results are limited.
 
-The limits keep a server from flooding the memory and the context of a model. The definition steers the model that reads
-it, so a server that changes it after people looked at it can attack the model: the first list of a pinned server is
-trusted, and what is new or changed later waits for `trust`. The file of pins is read again when another process has
-written it. `upstream_groups` filters and renames what this makes; `upstream_server` makes the calls.
+The limits keep a server from flooding memory and the context of a model. A tool's definition is part of a prompt, so a
+server that changes it after people have read it can attack the model. Therefore the first list of a pinned server is
+trusted, and tools that are new or changed later are withheld until `trust`. The file of pins is read again when another
+process has written it. `upstream_groups` filters and renames these tools; `upstream_server` makes the calls.
 """
 
 import hashlib
@@ -31,39 +31,39 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="BaseModel")
 PINS_FILE: Final = "tool-pins.json"
-"""Its name in the data folder."""
+"""The name of the file of pins in the data folder."""
 _FIELDS: Final = {"name", "title", "description", "input_schema", "output_schema", "annotations"}
 _CHANGED: Final = "it is not as it was when it was trusted"
 _NEW: Final = "it is new"
 _RECORD: Final = TypeAdapter(dict[str, dict[str, dict[str, str]]])
-"""By server and tool: the fingerprint that is `trusted`, and another one that was `seen` since."""
+"""By server and tool: the `trusted` fingerprint, and a different one that was `seen` later, if any."""
 _DESCRIPTION_CHARACTERS: Final = 4_000
 _TITLE_CHARACTERS: Final = 200
 _NAME_CHARACTERS: Final = 256
 _SCHEMA_BYTES: Final = 200_000
 _SCHEMA_LEVELS: Final = 30
 _SCHEMA_TEXTS: Final = ("description", "title")
-"""Members of a schema that models read as texts."""
+"""Keywords of a schema whose texts models read."""
 _SCHEMA_TEXT_CHARACTERS: Final = 1_000
 MOST_OF_RESULT: Final = 1_000_000
-"""Characters that the blocks of one result may have together, data in base64 included."""
+"""The most characters of all blocks of one result, including data in base64."""
 _MOST_FAULTS: Final = 3
 _OTHERS: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-"""What a page of a list has besides its entries."""
+"""The required members of a page other than its entries."""
 LISTS: Final = {
     "tools": ("tools/list", "tool"),
     "resources": ("resources/list", "resource"),
     "resourceTemplates": ("resources/templates/list", "template"),
     "prompts": ("prompts/list", "prompt"),
 }
-"""The method that asks for a list and the word for an entry, by the key of the list in a page."""
+"""The method that requests a list, and the noun for an entry, by the key of the list in a page."""
 _ENTRY_BYTES: Final = 10_000
 CUT: Final = "[The result was too long, and not all of it is here. Ask for less.]"
-"""The text after a result that was too long."""
+"""The text that is added to a result that was too long."""
 
 
 class Pins:
-    """The trusted definitions, in a file that only its owner may read."""
+    """The fingerprints of trusted definitions, in a file that only its owner may read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -73,7 +73,7 @@ class Pins:
 
     @property
     def stamp(self) -> tuple[int, int] | None:
-        """Time and number of the file, which are others after it was written; None: there is no file."""
+        """Modification time and inode of the file, which change when it is written; None: there is no file."""
         try:
             found = self.path.stat()
         except OSError:
@@ -81,7 +81,7 @@ class Pins:
         return found.st_mtime_ns, found.st_ino
 
     def withheld(self, server: str, prints: Mapping[str, str]) -> Mapping[str, str]:
-        """The tools of a server that must not be used, with the reason; the first that it lists are trusted."""
+        """The tools that must not be used, with the reason. Records `prints`; the first list of a server is trusted."""
         self._load()
         if self._unreadable:
             return dict.fromkeys(prints, self._unreadable)
@@ -100,14 +100,14 @@ class Pins:
             try:
                 self._save()
             except OSError as error:
-                # What cannot be remembered is not trusted, and compared with the file again.
+                # Without the file, nothing is trusted; the next call reads the file again.
                 self._read_at = None
                 reason = f"what is trusted cannot be written to {self.path} ({error.strerror or type(error).__name__})"
                 return dict.fromkeys(prints, reason)
         return {name: _CHANGED if "trusted" in now[name] else _NEW for name in prints if "seen" in now[name]}
 
     def why_untrusted(self, server: str, tool: str, found: str) -> str:
-        """Why a tool with this fingerprint must not be used, by the file alone; empty: it may be."""
+        """Why a tool with this fingerprint must not be used; empty: it may be. Records nothing, unlike `withheld`."""
         self._load()
         if self._unreadable or server not in self._record:
             return self._unreadable
@@ -115,7 +115,7 @@ class Pins:
         return "" if trusted == found else _NEW if trusted is None else _CHANGED
 
     def trust(self, server: str, tool: str) -> None:
-        """Trust the definition of a tool that was last listed. Raises `UnknownName` for a tool that never was."""
+        """Trust the definition of a tool that was seen last. Raises `UnknownName` for a tool that was never listed."""
         self._load()
         entries = self._record.get(server)
         if entries is None:
@@ -147,17 +147,17 @@ class Pins:
 
 @dataclass(frozen=True, slots=True)
 class ToolRequest:
-    """A call of a tool; or reading a resource or getting a prompt, whose result is as that of a tool."""
+    """A request to call a tool, read a resource or get a prompt; the result of each is a `ToolResult`."""
 
     own_name: str
-    """What the server calls the tool or the prompt, or the URI of the resource."""
+    """The server's name of the tool or prompt, or the URI of the resource."""
     arguments: Mapping[str, object]
     name: str = ""
-    """Its name for the caller."""
+    """The name that the caller knows."""
     repeatable: bool = False
     """Whether calling it twice does no harm: it is read-only or idempotent."""
     rename: Callable[[str], str] = identity
-    """Turns the own name of any tool of the server into its name for the caller."""
+    """Converts the server's name of any of its tools to the name that the caller knows."""
     kind: Literal["tool", "resource", "prompt"] = "tool"
 
     @property
@@ -170,7 +170,7 @@ CallTool = Callable[[ToolRequest], Awaitable[ToolResult]]
 
 @dataclass(frozen=True, slots=True)
 class _Handler:
-    """Calls a tool of a server by a request that lacks the arguments alone."""
+    """Calls a tool of a server: `request` is complete except for the arguments."""
 
     call: CallTool
     request: ToolRequest
@@ -184,7 +184,7 @@ class _Handler:
 
 @dataclass(frozen=True)
 class UpstreamTool:
-    """One tool of a server: its definition, and the tool of ours under its own name."""
+    """One tool of a server: its definition, and a `Tool` with the name that the server uses."""
 
     server: str
     definition: "Definition"
@@ -192,16 +192,16 @@ class UpstreamTool:
 
     @property
     def name(self) -> str:
-        """What the server calls it."""
+        """The server's name of the tool."""
         return self.definition.name
 
     @property
     def key(self) -> tuple[str, str]:
-        """The server and the tool's own name."""
+        """The server, and its name of the tool."""
         return self.server, self.definition.name
 
     def named(self, rename: Callable[[str], str]) -> Tool:
-        """The tool as it is called where all tools of its server are called as `rename` says."""
+        """The tool renamed by `rename`, which also renames the other tools of its server in texts of results."""
         name, handler = rename(self.name), self.tool.handler
         assert isinstance(handler, _Handler)
         request = replace(handler.request, name=name, rename=rename)
@@ -209,16 +209,16 @@ class UpstreamTool:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of what models and hosts read: name, texts, schemas and annotations, as sorted JSON."""
+        """A hash of name, texts, schemas and annotations, which models and hosts read, as sorted JSON."""
         plain = self.definition.model_dump(mode="json", by_alias=True, include=_FIELDS, exclude_none=True)
         written = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return f"v2:sha256:{hashlib.sha256(written.encode()).hexdigest()}"
 
 
 def valid_entries(page: Mapping[str, Any], key: str, revision: str, most: int) -> tuple[list[Any], list[str]]:
-    """The entries in a page of a list that keep to a revision of the protocol, and a sentence for each other one.
+    """The entries in a page of a list that are valid in a revision of MCP, and a sentence for each invalid entry.
 
-    `key` is one of `LISTS`. If there is any other, the page is cut at `most` entries.
+    `key` is one of `LISTS`. If any entry is invalid, the page is cut at `most` entries.
     """
     from mcp_types import methods
 
@@ -249,7 +249,7 @@ def valid_entries(page: Mapping[str, Any], key: str, revision: str, most: int) -
 def tools_of_list(
     server: str, definitions: "Iterable[Definition]", call: CallTool, before: Iterable[UpstreamTool] = ()
 ) -> tuple[tuple[UpstreamTool, ...], tuple[str, ...]]:
-    """The tools of a server's list, and a sentence for each that cannot be offered.
+    """The tools of a server's list, and a sentence for each tool that cannot be offered.
 
     A tool whose definition has not changed is the same object as in `before`, the tools of the last list.
     """
@@ -272,7 +272,7 @@ def tools_of_list(
 
 
 def _tool(server: str, definition: "Definition", call: CallTool) -> Tool:
-    """The tool of ours. Raises `ValueError` for one that cannot be offered."""
+    """The `Tool` for a definition. Raises `ValueError` if it cannot be offered."""
     name, hints = definition.name, definition.annotations
     if not name.strip() or {"\n", "\t"} & {*name} or len(name) > _NAME_CHARACTERS or cleaned(name, len(name)) != name:
         raise ValueError("its name is empty, too long, or has characters that cannot be seen")
@@ -294,14 +294,14 @@ def _tool(server: str, definition: "Definition", call: CallTool) -> Tool:
         destructive=hints.destructive_hint if hints else None,
         idempotent=hints.idempotent_hint if hints else None,
         open_world=hints.open_world_hint if hints else None,
-        # The server knows its arguments best, and says what is wrong in a result for the model.
+        # The server checks its arguments, and its result tells the model what is wrong.
         checks_arguments=True,
         server=server,
     )
 
 
 def reader_of(server: str, call: CallTool) -> UpstreamTool:
-    """The tool that lists and reads the resources of a server; `call` gets what it is called with."""
+    """The tool that lists and reads the resources of a server, by `call`."""
     from mcp_types import Tool as Definition, ToolAnnotations
 
     described = (
@@ -319,9 +319,9 @@ def reader_of(server: str, call: CallTool) -> UpstreamTool:
 
 
 def cleaned_list(listed: Iterable[T]) -> tuple[T, ...]:
-    """Resources, templates or prompts with clean texts and without icons.
+    """Resources, templates or prompts with cleaned texts and without icons.
 
-    Left out is what is too deep or too long, is there twice, or has an address that is empty or cannot be seen.
+    Entries are omitted if they are too deep or too long, or their URI or name is a duplicate, empty or not printable.
     """
     found: dict[str, T] = {}
     for each in listed:
@@ -335,7 +335,7 @@ def cleaned_list(listed: Iterable[T]) -> tuple[T, ...]:
 
 
 def uris_of(template: str) -> Callable[[str], bool]:
-    """Whether a URI belongs to a template; to one that does not tell which are meant, none does."""
+    """A function that says whether a URI matches a URI template; no URI matches an invalid template."""
     from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
     try:
@@ -346,9 +346,9 @@ def uris_of(template: str) -> Callable[[str], bool]:
 
 
 def _clean(value: object, depth: float = inf) -> Any:
-    """JSON data without invisible characters; with a `depth`, a schema, whose texts are also shortened and secret-free.
+    """JSON data without invisible characters. With a `depth`, descriptions and titles also lose secrets and are cut.
 
-    Raises `ValueError` for what is deeper.
+    Raises `ValueError` if the data is nested more deeply.
     """
     if not depth:
         raise ValueError(f"a schema of more than {_SCHEMA_LEVELS} levels")
@@ -368,13 +368,13 @@ def _clean(value: object, depth: float = inf) -> Any:
 
 
 def result_of(result: "CallToolResult", note: str = "") -> ToolResult:
-    """The result of a call: the server's content up to the limit, then `note`, a sentence of ours."""
+    """The result of a call: the server's content, cut at the limit, then our sentence `note`."""
     from mcp_types import TextContent
 
     blocks: list[ContentBlock] = []
     left, cut = MOST_OF_RESULT, False
     for each in result.content:
-        # A block counts as JSON, but its text or data as they are.
+        # The size of a block is that of its JSON, but with text or data counted without escapes.
         inner: Any = getattr(each, "resource", each)
         text = getattr(inner, "text", None)
         payloads = (text, getattr(inner, "data", None), getattr(inner, "blob", None))
@@ -398,7 +398,7 @@ def result_of(result: "CallToolResult", note: str = "") -> ToolResult:
         blocks = [TextContent(type="text", text=data)]
     blocks.extend(TextContent(type="text", text=each) for each in (CUT if cut else "", note) if each)
     first = blocks[0] if blocks else None
-    # A first text that is nothing but text becomes the result's; what else there is stays in its order.
+    # A first block that is only text becomes the text of the result; other blocks stay in order.
     plain = isinstance(first, TextContent) and first.annotations is None and first.meta is None
     return ToolResult(
         text=first.text if plain and isinstance(first, TextContent) else "",

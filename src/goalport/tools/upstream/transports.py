@@ -1,10 +1,10 @@
-"""How servers are reached: over HTTP (streamable, or the SSE of older servers), or as processes on stdin and stdout.
+"""Transports to servers: over HTTP (streamable, or the SSE of older servers), or to processes on stdin and stdout.
 
-The transports over HTTP are the SDK's. The HTTP client below them is ours: it bounds answers, also those on the way to
-a token, and keeps the status of the last error, of which the SDK says nothing (of a refused key, only that there was an
-error). The SDK's stdio transport reads lines of any length, ends child processes only when the server does not exit by
-itself, and waits as long as it likes. Ours bounds the length of messages, writes the server's stderr to the log, and
-ends the whole process group; on Windows, which has no process groups, the SDK's is used. Above: `servers`.
+The transports over HTTP are the SDK's, with an HTTP client of ours. It limits responses, also those of the OAuth flow,
+and stores the status of the last error, which the SDK does not report: for a refused key, it only says that there was
+an error. The SDK's stdio transport reads lines of any length, ends child processes only if the server does not exit by
+itself, and has fixed timeouts. Ours limits the length of messages, writes the server's stderr to the log, and ends the
+whole process group. On Windows, which has no process groups, the SDK's is used. Above: `servers`.
 """
 
 import json
@@ -50,21 +50,21 @@ _OF_OTHER_TYPE: Final = {
     "http": (frozenset({404, 405}), "if it speaks the older HTTP with SSE, set its `type` to sse"),
     "sse": (frozenset({400, 404, 405, 406}), "if it speaks streamable HTTP, set its `type` to http"),
 }
-"""By transport, the statuses that a server of the other one gives, and the advice."""
+"""By transport, the statuses that a server of the other HTTP transport answers with, and the advice then."""
 _SAID_CHARACTERS: Final = 200
 _LONGEST_PAUSE: Final = 600.0
-"""Seconds that a server may have itself left alone."""
+"""The most seconds of a `Retry-After` that are respected."""
 
 
 class HttpTransport(Transport):
-    """The transport to one HTTP server; `auth` gives what signs the requests of a new connection, or None."""
+    """The transport to one HTTP server; `auth` returns the `httpx2.Auth` of a new connection, or None."""
 
     def __init__(self, config: ServerConfig, auth: Callable[[], httpx2.Auth | None] = lambda: None) -> None:
         self._config, self._auth = config, auth
         self._reached = False
-        """Whether the server has given an answer other than an error."""
+        """Whether the server has answered with a success."""
         self._refusal = (int(HTTPStatus.UNAUTHORIZED), "")
-        """The last refusal of a request whose token does not suffice: its status and its `WWW-Authenticate`."""
+        """Status and `WWW-Authenticate` of the last error response, which refuses an insufficient token."""
         self._ended = set[object]()
         self.unanswered = self._ended
 
@@ -92,13 +92,13 @@ class HttpTransport(Transport):
             yield streams
 
     def client(self) -> httpx2.AsyncClient:
-        """A client with the credentials of the server, which notes what goes wrong."""
+        """An HTTP client with the credentials for the server, which records errors."""
         verify: bool | ssl.SSLContext = True
         if self._config.ca_file is not None:
             verify = ssl.create_default_context()
             verify.load_verify_locations(self._config.ca_file)
         read = _QUIET_STREAM_SECONDS if self._config.transport == "sse" else max(300.0, self._config.timeout + 60)
-        # Answers of agents are messages too, and their streams end by themselves.
+        # The card and all answers of agents count as messages; their streams end by themselves.
         is_agent = self._config.transport == "a2a"
 
         async def prepare(request: httpx2.Request) -> None:
@@ -119,24 +119,24 @@ class HttpTransport(Transport):
         )
 
     def refusal(self, request: httpx2.Request) -> httpx2.Response:
-        """The last refusal of a request without a token that suffices, as an answer to another request."""
+        """The last refusal of an insufficient token, as a response to another request."""
         status, header = self._refusal
         return httpx2.Response(status, headers={"WWW-Authenticate": header}, request=request)
 
     async def _on_response(self, response: httpx2.Response) -> None:
-        """Bound an answer, and note its status."""
+        """Response hook: limit the body, and record the status."""
         if not response.is_success or not _is_message(response.request):
             bound(response, SMALL, _SIGN_IN_SECONDS)
         else:
-            # Of a stream, the SDK of MCP bounds each event; a long call is ended by its own time-out.
+            # In a stream, the MCP SDK limits each event; a long call ends by its own timeout.
             is_free = self._config.transport != "a2a" and _is_stream(response)
             bound(response, None if is_free else self._config.max_message_bytes, None)
-        # 405: a server without a stream for its own messages, or without sessions, says so, and all is well.
+        # 405 to GET or DELETE is no error: the server has no stream of its own messages, or no sessions.
         refused = response.status_code == HTTPStatus.METHOD_NOT_ALLOWED and self._config.transport == "http"
         is_fine = refused and response.request.method != "POST"
         if response.status_code >= HTTPStatus.BAD_REQUEST and not is_fine:
             self.retry_after = _seconds(response.headers.get("retry-after", ""))
-            # Without a session, 404 is an error of the call: a method that there is not.
+            # Without a session, 404 means an unknown method.
             in_session = "mcp-session-id" in response.request.headers
             self.session_expired = in_session and response.status_code == HTTPStatus.NOT_FOUND
             if str(response.url) == self._config.url:
@@ -159,7 +159,7 @@ class HttpTransport(Transport):
 
 
 def _seconds(retry_after: str) -> float:
-    """The seconds that the header `Retry-After` gives, as a number or a date, within bounds; 0: none."""
+    """The seconds of a header `Retry-After`, a number or a date, at most `_LONGEST_PAUSE`; 0 if it is invalid."""
     try:
         if not retry_after.isdecimal():
             retry_after = str((parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds())
@@ -169,7 +169,7 @@ def _seconds(retry_after: str) -> float:
 
 
 def _is_message(request: httpx2.Request) -> bool:
-    """Whether it is for the MCP server, and not for whoever issues tokens for it."""
+    """Whether a request is for the MCP server, and not for its authorization server."""
     return "text/event-stream" in request.headers.get("accept", "")
 
 
@@ -178,8 +178,8 @@ def _is_stream(response: httpx2.Response) -> bool:
 
 
 class _Client(httpx2.AsyncClient):
-    """A client that notes in a call whether its server was reached, and calls `unanswered`, if given, with the id of a
-    request whose stream ended before it was closed.
+    """A client that records in the current `Call` whether the server was reached, and calls `unanswered`, if not None,
+    with the id of a request whose event stream the server has ended.
     """
 
     def __init__(self, unanswered: Callable[[object], None] | None, **options: Any) -> None:
@@ -206,7 +206,7 @@ class _Client(httpx2.AsyncClient):
 
 
 class _Ending(httpx2.AsyncByteStream):
-    """The bytes of a stream of events; calls `ended` when there are no more."""
+    """The bytes of an event stream; calls `ended` at the end of the stream."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, ended: Callable[[], None]) -> None:
         self._stream, self._ended = stream, ended
@@ -229,23 +229,23 @@ _ENDED: Final = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResou
 _POLL_SECONDS: Final = 0.01
 _LINE_CHARACTERS: Final = 500
 _BURST: Final = 50
-"""Lines that are logged in ten seconds; of the others, only how many there were."""
+"""The most lines that are logged in ten seconds; further lines are only counted."""
 _INVALID_SHOWN: Final = 3
-"""Lines that are no messages and are logged in ten seconds."""
+"""The most invalid lines on stdout that are logged in ten seconds."""
 _OLD_SDK_WARNING: Final = "Failed to validate request"
-"""Servers with older SDKs write some forty lines that begin so when they are asked in the newest revision first."""
+"""Servers with older SDKs write some forty lines, the first with this text, after a request in the newest revision."""
 _RECORD: Final = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
-"""What the first line of a record of a log has in it."""
+"""Matches the level in the first line of a log record."""
 _OLD_SDK_SECONDS: Final = 1.0
-"""Seconds in which those lines come."""
+"""Seconds within which these lines are written."""
 _REASON: Final = re.compile(r"\w*Error\b.*: |(?:error|cause): |npm (?:error|ERR!) (?!code )\w")
-"""A line in which Node, npm or uv says why it ends; npm says it in the first of several."""
+"""Matches a line in which Node, npm or uv says why it exits; in npm, the first of several."""
 _FAREWELL: Final = re.compile(r"Node\.js v\d|npm (?:error|ERR!) A complete log|hint: ")
-"""The last line of Node, npm or uv."""
+"""Matches the last line of Node, npm or uv, which does not say why it exits."""
 
 
 class _StderrLog:
-    """Logs a server's stderr under `goalport.upstream.NAME`, and notes its last line, or the one that says why."""
+    """Logs a server's stderr under `goalport.upstream.NAME`, and stores its last line, or the line with the reason."""
 
     def __init__(self, name: str, transport: Transport) -> None:
         self.log = logging.getLogger(f"goalport.upstream.{name}")
@@ -261,7 +261,7 @@ class _StderrLog:
         with suppress(*_ENDED):
             async for chunk in stderr:
                 *lines, rest = (rest + chunk).split(b"\n")
-                # A line without an end is kept only as far as it would be shown.
+                # Only the beginning of an incomplete line is stored: no more would be logged.
                 rest = rest[: 4 * _LINE_CHARACTERS]
                 for line in lines:
                     self._write(_shown(line))
@@ -293,12 +293,12 @@ class _StderrLog:
 
 
 def _shown(line: bytes) -> str:
-    """A line as it can be shown: without secrets and control characters, and cut where it is too long."""
+    """A line without secrets and control characters, cut if it is too long."""
     return cleaned(hide(line.decode(errors="replace")[: 4 * _LINE_CHARACTERS].strip()), _LINE_CHARACTERS)
 
 
 class StdioTransport(Transport):
-    """The transport to one stdio server; each `open` starts a process, and ends it with all that it started."""
+    """The transport to one stdio server; `open` starts a process, and at the end stops it and its children."""
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
@@ -340,13 +340,13 @@ class StdioTransport(Transport):
                         from_server.close()
                         await _end(process, config.shutdown_timeout)
                     tasks.cancel_scope.cancel()
-                    # What came since is our own doing.
+                    # Later errors come from stopping the process.
                     self.error = why
 
     async def _read(
         self, stdout: ByteReceiveStream, to_session: "MemoryObjectSendStream[SessionMessage | Exception]"
     ) -> None:
-        """Forward messages until there are no more. Whatever the session does, the pipe is read to its end."""
+        """Forward messages to the session. The pipe is read to its end, even if the session ends before."""
         from mcp.shared.message import SessionMessage
         from mcp_types import jsonrpc_message_adapter
 
@@ -361,7 +361,7 @@ class StdioTransport(Transport):
                     except ValueError as error:
                         if line.strip() and self._invalid.allows():
                             self._log.log.warning("this on its stdout is no message: %r", _shown(line))
-                        # Not left out here, as the session bounds how many there may be.
+                        # Not dropped here: the connection limits how many there may be.
                         await to_session.send(error)
                         continue
                     await to_session.send(SessionMessage(message))
@@ -393,13 +393,13 @@ class StdioTransport(Transport):
 
 
 async def _end(process: Process, seconds: float) -> None:
-    """Close its stdin, wait these seconds for its exit, then end what is left of its group. Every wait is bounded."""
+    """Close stdin, wait these seconds for the exit, then end the rest of the process group. Each wait is bounded."""
     from mcp.os.posix.utilities import terminate_posix_process_tree
 
     async def exited() -> None:
-        # Not `wait`: it waits for the pipes too, which a child of the server may hold.
+        # Not `wait`: it also waits for the pipes, which a child of the server may keep open.
         with anyio.move_on_after(seconds):
-            while process.returncode is None:  # noqa: ASYNC110 - nothing tells of the exit alone
+            while process.returncode is None:  # noqa: ASYNC110 - no event for the exit alone
                 await anyio.sleep(_POLL_SECONDS)
 
     async def close(stream: AsyncResource | None) -> None:
@@ -409,12 +409,12 @@ async def _end(process: Process, seconds: float) -> None:
 
     await close(process.stdin)
     await exited()
-    # The group, even when the server itself has gone: what it started may still run.
+    # The group, even if the server has exited: its children may still run.
     await terminate_posix_process_tree(process, seconds)
     await exited()
     await close(process.stdout)
     await close(process.stderr)
-    # A surviving process may hold the other ends of the pipes, and nothing public leads to ours.
+    # A surviving child may keep the pipes open, and no public API closes our ends.
     transport: Any = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:
         with suppress(PermissionError):

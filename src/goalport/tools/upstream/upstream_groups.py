@@ -1,12 +1,12 @@
-"""The tool groups made of upstream servers' tools, as they are now: what can be called, what cannot, and why.
+"""The tool groups made of upstream servers' tools: which tools can be called now, which cannot, and why.
 
-Each look-up sees the tools that can be called at that moment. A server that is down takes away its own tools and no
-others. Tools are filtered by the names that their servers give them, then renamed; a warning says where two names
-clash. `servers` owns the connections; whoever resolves roles is above.
+Each look-up returns the tools that can be called at that moment. If a server is down, only its tools are missing.
+Tools are filtered by their servers' names for them, then renamed; a warning reports clashes of names. `servers` owns
+the connections; the resolver of roles is above.
 
-Some groups nobody declares: one for each server that no group names, and the core roles web, maps, browser_automation
-and github (User guide, section 3.24.1). Servers of these are known by words in their names, packages and hosts, their
-tools by patterns, since lists of names go out of date.
+Some groups exist without a declaration: one for each server that no group names, and the core roles web, maps,
+browser_automation and github (User guide, section 3.24.1). Servers for core roles are recognized by words in their
+names, packages and hosts, and their tools by patterns, since lists of names become outdated.
 """
 
 import hashlib
@@ -28,12 +28,12 @@ from goalport.tools.upstream.tool import Pins, UpstreamTool
 from goalport.tools.upstream.upstream_server import ServerState, why_unavailable
 
 _GATEWAYS: Final = (("docker", "mcp"), ("mcp", "docker"), ("mcp", "gateway"))
-"""Words of servers that offer the tools of many others, such as the gateway of Docker's MCP Toolkit."""
+"""Words in names of gateways, which offer the tools of many servers, such as that of Docker's MCP Toolkit."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """Servers of one kind: the words in their names, and patterns of the tools that belong to the role."""
+    """Servers of one kind: words in their names, and patterns of their tools that belong to a core role."""
 
     words: tuple[str, ...]
     include: tuple[str, ...]
@@ -75,9 +75,9 @@ _ROLES: Final[Mapping[str, tuple[str, list[_Kind]]]] = {
 
 
 def core_groups(config: McpConfig) -> dict[str, GroupConfig]:
-    """The groups of core roles that servers of this configuration can play, without roles that it declares itself.
+    """The groups of core roles that servers of this configuration can fill, except roles that it declares.
 
-    Disabled servers count where there are no others, so that a report can say that they have to be enabled.
+    Disabled servers are used if there are no others, so that a report can say that they have to be enabled.
     """
     found: dict[str, GroupConfig] = {}
     for role in _ROLES:
@@ -95,7 +95,7 @@ def _core_group(role: str, servers: list[ServerConfig]) -> GroupConfig:
         names = [server.name]
         if server.transport == "stdio":
             names.append(PurePosixPath(server.command.replace("\\", "/")).name)
-            # Arguments may name a package or an image; paths and options do not.
+            # Arguments may be the name of a package or an image; paths and options are not.
             named = [each for each in server.args if re.fullmatch(r"@?[a-z][\w.@/:~-]*", each, re.IGNORECASE)]
             names.append(" ".join(each for each in named if "=" not in each and not re.match(r"[A-Za-z]:[\\/]", each)))
         else:
@@ -116,19 +116,19 @@ def _core_group(role: str, servers: list[ServerConfig]) -> GroupConfig:
 
 
 def _contains(names: tuple[tuple[str, ...], ...], words: tuple[str, ...]) -> bool:
-    """Whether one of the names has these words in a row."""
+    """Whether one of the names contains these words in sequence."""
     length = len(words)
     return any(name[at : at + length] == words for name in names for at in range(len(name) - length + 1))
 
 
 _LONGEST: Final = 64
-"""Characters of a name of a tool that every model takes."""
+"""The longest name of a tool that all model providers accept."""
 _HASH_CHARACTERS: Final = 8
 _NOT_PORTABLE: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class ToolServer(Protocol):
-    """A server, as far as groups know it: an `UpstreamServer`."""
+    """The part of an `UpstreamServer` that groups use."""
 
     name: str
     tools: tuple[UpstreamTool, ...]
@@ -144,7 +144,7 @@ class ToolServer(Protocol):
 
 
 class ToolServers(Protocol):
-    """All servers, as far as groups know them: the `UpstreamServers`."""
+    """The part of `UpstreamServers` that groups use."""
 
     @property
     def config(self) -> McpConfig: ...
@@ -160,23 +160,24 @@ class GroupReport:
 
     role: str
     status: Literal["up", "degraded", "down", "disabled"]
-    """Whether all, some or none of its servers can be called; disabled: the configuration wants none of them."""
+    """Whether all, some or no tools can be called; disabled: the configuration disables all its servers."""
     servers: tuple[str, ...]
     group: ToolGroup | None
-    """The tools that can be called; None: none can."""
+    """The tools that can be called; None: no tool can be."""
     why: str
-    """What is wrong, in sentences without secrets."""
+    """What is wrong, in sentences without secrets; empty: nothing."""
 
 
 _Member = tuple[UpstreamTool, Tool]
-"""A tool of a server, and the same in a group, under its final name."""
+"""A tool of a server, and the `Tool` with its name in a group."""
 
 
 class LiveGroup:
-    """One group made of the tools that its servers list.
+    """One group, made of the tools that its servers list now.
 
-    Tools that have not changed since `before`, the group's last form, are the same objects as there. `guards` are by
-    server, for those that are pinned; `withheld` has the tools that are not trusted, by server and own name.
+    Tools that have not changed since `before`, the group's previous version, are the same objects. `guards` has, for
+    each pinned server, a function that says why a tool is not trusted. `withheld` has the reasons for untrusted tools,
+    by server and the server's name of the tool.
     """
 
     def __init__(
@@ -201,7 +202,7 @@ class LiveGroup:
         kept = [each for each in self._offered if _selects(each, config.include, config.exclude)]
         readers = (each.reader for each in self._servers.values() if config.resources)
         self._readers = [each for each in readers if each is not None]
-        # With another configuration, both the names and who has them are decided anew.
+        # After a change of the configuration, names are assigned anew.
         same = before if before is not None and before.configs is self.configs else None
         made = same.made if same else {}
         self.made: dict[tuple[str, str], _Member] = {}
@@ -212,10 +213,10 @@ class LiveGroup:
             self.made[each.key] = known
         had = same.members if same else {}
         self.members: dict[str, _Member] = {}
-        """The tools by their names in the group, also those whose server is down."""
+        """The tools by their names in the group, also tools of servers that are down."""
         self._clashes: list[tuple[_Member, _Member]] = []
         for member in self.made.values():
-            # Where two tools have one name, it stays with the server that had it before, else with the first.
+            # If two tools have the same name, the tool that had it before keeps it, else the first one gets it.
             name, second = member[1].name, member
             first = self.members.setdefault(name, second)
             if first is not second:
@@ -228,10 +229,10 @@ class LiveGroup:
         self.usable, self.absent = tuple(found[True]), tuple(found[False])
 
     def _tool(self, listed: UpstreamTool, why_untrusted: Callable[[str], str] | None) -> Tool:
-        """The tool under its final name. One of a pinned server checks at each call whether it is still trusted."""
+        """The tool with its name in the group. If its server is pinned, each call checks that it is still trusted."""
         ways, approval = dict(self.config.approve), self.config.approve.get("*", "never")
         for pattern in reversed(ways):
-            # The first pattern that is not for all tools counts.
+            # The first pattern that matches is used, and `*` only if no other does.
             approval = ways[pattern] if pattern != "*" and matches(pattern, *listed.key) else approval
         tool = listed.named(partial(final_name, naming=self.config.naming)).with_approval(approval)
         if why_untrusted is None:
@@ -258,7 +259,7 @@ class LiveGroup:
         )
 
     def warnings(self) -> Iterator[str]:
-        """What is probably not meant; of patterns only while the lists of all its servers are there to be searched."""
+        """Probable mistakes; patterns are checked only while all servers of the group are up."""
         config, group = self.config, f"Tool group {self.config.role!r}"
         for (first, tool), (second, _) in self._clashes:
             yield (
@@ -279,14 +280,14 @@ class LiveGroup:
                 yield f"{group}: rename {name!r} is no tool. {offer(name.strip('*?'), names)}"
 
     def reads_unasked(self, server: str) -> bool:
-        """Whether the group has the resources of a server, and nobody has to be asked before they are read."""
+        """Whether the group has the resources of a server, and reading them needs no approval."""
         return any(each.server == server and not self.made[each.key][1].may_ask for each in self._readers)
 
 
 def final_name(name: str, naming: NamingConfig) -> str:
-    """The name of a tool in a group: renamed or in the style, then with prefix and suffix, and valid for every model.
+    """The name of a tool in a group: by `rename` or `style`, with prefix and suffix, and valid for all model providers.
 
-    Models take 64 characters of `[A-Za-z0-9_-]`; the end of a longer name is replaced by a hash of the whole.
+    Providers accept 64 characters of `[A-Za-z0-9_-]`; the end of a longer name is replaced by a hash of all of it.
     """
     chosen = naming.rename.get(name) or NAMING_STYLES[naming.style](name)
     whole = _NOT_PORTABLE.sub("_", f"{naming.prefix}{chosen}{naming.suffix}")
@@ -302,15 +303,15 @@ def _selects(tool: UpstreamTool, include: Sequence[str], exclude: Sequence[str])
 
 
 def matches(pattern: str, server: str, name: str) -> bool:
-    """Whether a pattern of a configuration means a tool of a server, by the whole name that the server gives it.
+    """Whether a pattern of the configuration matches a tool, by the server's full name of it.
 
-    `*`, `?` and `[…]` are as in file names; upper and lower case differ. `SERVER/` in front means that server's tools.
+    `*`, `?` and `[…]` are as in file names; case matters. The prefix `SERVER/` restricts it to that server's tools.
     """
     return any(fnmatchcase(name, each) for each in {pattern, pattern.removeprefix(f"{server}/")})
 
 
 def _unmatched(written: Mapping[str, Sequence[str]], offered: Iterable[UpstreamTool]) -> Iterator[str]:
-    """A sentence for each pattern, by the key that it is written under, that matches none of these tools."""
+    """A sentence for each pattern that matches none of these tools. `written` has the patterns by key in the file."""
     keys = [each.key for each in offered]
     for key, pattern in ((key, each) for key, patterns in written.items() for each in patterns):
         if not any(matches(pattern, *each) for each in keys):
@@ -324,7 +325,7 @@ def _unmatched(written: Mapping[str, Sequence[str]], offered: Iterable[UpstreamT
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """The groups as they are for as long as no server, list or pin changes."""
+    """The groups, valid until a server, a list or a pin changes."""
 
     key: object = None
     groups: tuple[ToolGroup, ...] = ()
@@ -332,25 +333,25 @@ class _Snapshot:
     warnings: tuple[str, ...] = ()
     withheld: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     live: Mapping[str, LiveGroup] = field(default_factory=dict[str, LiveGroup])
-    """By role, to begin the next snapshot with."""
+    """The groups by role, from which the next snapshot takes unchanged tools."""
 
 
 class UpstreamGroups:
-    """The groups of a configuration, and the core roles that its servers can play. A `ToolGroupSource`.
+    """The groups of a configuration, and the core roles that its servers can fill. A `ToolGroupSource`.
 
-    While the servers are not connected, it has the groups' configuration and no tools.
+    While the servers are not connected, it has the configuration of the groups, but no tools.
     """
 
     def __init__(self, servers: ToolServers, pins: Pins) -> None:
         self._servers, self._pins = servers, pins
         self._latest = McpConfig()
         self._undeclared: Mapping[str, GroupConfig] = {}
-        """The groups that the latest configuration does not declare."""
+        """The groups that exist without a declaration in the latest configuration."""
         self._snapshot = _Snapshot()
 
     @property
     def config(self) -> Mapping[str, GroupConfig]:
-        """The groups by role: those of the configuration, one for each server in none, and the core roles."""
+        """The groups by role: those of the configuration, one for each server in no group, and the core roles."""
         config = self._servers.config
         if self._latest is not config:
             placed = {name for group in config.groups.values() for name in group.servers}
@@ -363,7 +364,7 @@ class UpstreamGroups:
         return {**config.groups, **self._undeclared}
 
     def groups(self) -> tuple[ToolGroup, ...]:
-        """The groups that have a tool to call now, in the order of the configuration."""
+        """The groups with at least one tool that can be called now, in the order of the configuration."""
         return self._current().groups
 
     def absent(self) -> Mapping[str, tuple[Tool, ...]]:
@@ -371,15 +372,15 @@ class UpstreamGroups:
         return self._current().absent
 
     def warnings(self) -> tuple[str, ...]:
-        """What is probably not meant: clashes of names, patterns that match nothing, tools that are withheld."""
+        """Probable mistakes: clashes of names, patterns that match nothing, and withheld tools."""
         return self._current().warnings
 
     def withheld(self) -> Mapping[tuple[str, str], str]:
-        """The tools that are not trusted, by server and own name, with the reason."""
+        """Why tools are not trusted, by server and the server's name of the tool."""
         return self._current().withheld
 
     def listings(self, role: str) -> "Iterator[tuple[ToolServer, Listing]]":
-        """What the servers of a group list beside tools now, as far as it is published: the group says what is."""
+        """The resources and prompts of a group's servers that are published now, by the settings of the group."""
         config = self.config[role]
         for name in config.servers if config.exports else ():
             server = self._servers.servers.get(name)
@@ -399,28 +400,28 @@ class UpstreamGroups:
             yield GroupReport(role, status, config.servers, group, why)
 
     def description(self, server: str, tool: str) -> str:
-        """What a server says of a tool now, withheld or not, in one line; empty: it does not list it."""
+        """A server's current description of a tool, withheld or not, in one line; empty: the tool is not listed."""
         tools = self._servers.servers[server].tools
         return next((" ".join(each.tool.description.split()) for each in tools if each.name == tool), "")
 
     def trust(self, server: str, tool: str) -> None:
-        """Let a withheld tool be used as it is now. Raises `UnknownName` for one that was never seen."""
+        """Trust the current definition of a withheld tool. Raises `UnknownName` for a tool that was never seen."""
         self._pins.trust(server, tool)
 
     def sign_ins(self, role: str) -> tuple[Tool, ...]:
-        """The tools that have a person sign in to servers of a group whose tools nobody has seen yet."""
+        """Tools that ask a person to sign in to those servers of a group whose tools are not known yet."""
         servers = self._servers_of(role)
         return tuple(each.sign_in for each in servers if each.state is ServerState.SIGN_IN and not each.tools)
 
     def expects(self, role: str) -> bool:
-        """Whether a group is configured whose tools are not known yet, because no server is connected."""
+        """Whether a group with this role is configured, but its tools are not known because no server is connected."""
         return not self._servers.connected and role in self.config
 
     def why_missing(self, role: str, *, unasked: bool = True) -> str:
-        """What keeps a group, or a part of it, from being used; empty: nothing, or the role is not known here.
+        """Why a group, or a part of it, cannot be used; empty: it can be, or the role is not known here.
 
-        Without `unasked`, nothing is said of servers that are disabled, nor of those whose tools are known and whose
-        calls have a person sign in.
+        With `unasked=False`, nothing is said of disabled servers, nor of servers with known tools that only need a
+        person to sign in at a call.
         """
         config = self.config.get(role)
         if config is None:
@@ -438,7 +439,7 @@ class UpstreamGroups:
                 problem = problems.get(name, f"there is no server {name!r} in mcp_config.json.")
                 reasons.append(f"{problem[:1].upper()}{problem[1:]}")
         reasons = [each for each in reasons if each]
-        # By their names in the group: models read this, and their own names may be any text of the server.
+        # By names in the group, since models read this, and the server's names may be any text.
         absent = self.absent().get(role, ())
         if waiting := [each.name for each in absent if self._servers.servers[each.server].state.callable]:
             reasons.append(f"Withheld until trusted: {listed(waiting)}.")
@@ -459,7 +460,7 @@ class UpstreamGroups:
             self._snapshot = _Snapshot()
             return self._snapshot
         config, servers = self._servers.config, self._servers.servers
-        # The very objects, not their ids: equal at once while they are the same, and never mistaken for later ones.
+        # The objects, not their ids: identical objects compare fast, and an id may be reused for another object.
         states = tuple((name, each.tools, each.reader, each.state) for name, each in servers.items())
         key = (config, states, self._pins.stamp)
         if self._snapshot.key == key:
@@ -503,7 +504,7 @@ class UpstreamGroups:
         return self._snapshot
 
     def _why_untrusted(self, server: str, own_name: str) -> str:
-        """Why a tool must not be called now, whatever was so when it was published; empty: it may."""
+        """Why a tool must not be called now, by its current definition; empty: it may be called."""
         tools = self._servers.servers[server].tools if server in self._servers.servers else ()
         now = next((each for each in tools if each.name == own_name), None)
         return "" if now is None else self._pins.why_untrusted(server, own_name, now.fingerprint)

@@ -1,7 +1,7 @@
-"""One upstream server: a task of its own connects it, watches the connection, and connects it again when it is lost.
+"""One upstream server: a task connects it, watches the connection, and connects again after a loss.
 
-Its tools are called from any task, through its `ToolClient`, over whichever connection it has. A failing server harms
-nobody else: callers get a `ToolError` in words for models, and a `ServerReport` says why. Above: `servers`, which
+Its tools are called from any task, through its `ToolClient`, over the current connection. A failing server does not
+affect others: callers get a `ToolError` in words for models, and a `ServerReport` says why. Above: `servers`, which
 starts and stops the task, also for each caller whose credentials a server gets.
 """
 
@@ -54,16 +54,16 @@ T = TypeVar("T")
 _FOR_PROGRAMMERS: Final = re.compile(
     r" \[type=[^\n]*\]$|^\s*For (?:further|more) information (?:visit|check:) \S*$", re.MULTILINE
 )
-"""What pydantic and httpx2 add to their messages, also to those that others pass on."""
+"""Matches what pydantic and httpx2 add to their messages for programmers, also inside of other messages."""
 _NO_BACK_CHANNEL: Final = re.compile(
     "server-initiated requests|cannot be sent while serving a request|server.to.client requests are not", re.IGNORECASE
 )
-"""What the SDKs and FastMCP say if a tool asks the client during a call, as the newest revision does not let it."""
+"""Matches errors of SDKs and FastMCP when a tool sends its client a request, which the newest revision forbids."""
 _ERROR_CHARACTERS: Final = 2_000
 _STEADY: Final = 10.0
-"""After a connection that lasted as many seconds, the first delay counts again."""
+"""Seconds that a connection must last to reset the delay between attempts."""
 _CLOSE_TIMEOUT: Final = 8.0
-"""Seconds that a connection may take to end in good order."""
+"""Seconds for a connection to close gracefully."""
 
 
 class ServerState(StrEnum):
@@ -72,9 +72,9 @@ class ServerState(StrEnum):
     CONNECTING = "connecting"
     UP = "up"
     DOWN = "down"
-    """It was tried, and will be tried again."""
+    """The last attempt failed, or the connection was lost; another attempt follows."""
     SIGN_IN = "sign_in"
-    """A person has to sign in first. A call asks for it, where somebody can be asked."""
+    """A person has to sign in first. A call of a tool asks them to, if somebody can be asked."""
     DISABLED = "disabled"
     STOPPED = "stopped"
 
@@ -85,13 +85,13 @@ class ServerState(StrEnum):
 
 
 _NOT_COMING: Final = frozenset({ServerState.DISABLED, ServerState.SIGN_IN, ServerState.STOPPED})
-"""The states in which a server is not being connected."""
+"""The states in which a call need not wait for a connection."""
 
 
 def why_unavailable(name: str, state: ServerState, retry_at: float) -> str:
-    """Why the tools of a server cannot be called now, in a sentence for models; empty: they can.
+    """Why the tools of a server cannot be called now, in a sentence for models; empty: they can be.
 
-    The error itself is left out, as it may hold what the server wrote: it is for those who run us. `retry_at` is in
+    It does not contain the error, which may quote the server: that is for those who run this program. `retry_at` is in
     seconds of the monotonic clock.
     """
     if state is ServerState.UP:
@@ -112,16 +112,16 @@ class Timing:
     """Delays and time-outs of connections, all in seconds."""
 
     first_delay: float = 0.5
-    """Before a server that went away is tried again; doubled with each failure, and up to a half less by chance."""
+    """Before the first new attempt; doubled with each failure, and reduced at random by up to a half."""
     longest_delay: float = 60.0
     ping_every: float = 30.0
     ping_timeout: float = 10.0
     refresh_gap: float = 0.1
-    """Between a notification that the list of tools changed and asking for it, so that a burst is one request."""
+    """Between a notification that a list changed and the request for it, so that a burst causes one request."""
     wait_for_up: float = 5.0
-    """How long a call waits for a server that is coming back."""
+    """How long a call waits for a server that is being connected."""
     caller_idle: float = 120.0
-    """How long the connection of a caller stays open that nobody uses."""
+    """How long an unused connection of a caller stays open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,30 +131,30 @@ class ServerReport:
     name: str
     transport: TransportKind
     address: str
-    """The command, or the address without user and query."""
+    """The command, or the URL without user and query."""
     state: ServerState
     protocol: str
-    """The revision that was agreed on; empty: there is no connection."""
+    """The negotiated protocol revision; empty: there is no connection."""
     tools: int
-    """How many it listed when it was last asked, as for resources (with templates) and prompts."""
+    """The number of tools in its last list. `resources` includes templates."""
     resources: int
     prompts: int
     last_error: str
     notes: tuple[str, ...]
-    """What is wrong with its list of tools."""
+    """Sentences that say what is wrong with its lists."""
     calls: int
     failures: int
-    """Calls that gave no result: time-outs, a server that went away, errors of the protocol."""
+    """Calls without a result: timeouts, lost connections, protocol errors."""
     connections: int
     """How often it has been connected."""
     required: bool = False
-    """Whether nothing may be served without it."""
+    """Whether this program must not start serving while the server is down."""
     callers: int = 0
-    """Connections of callers whose credentials it gets, or who signed in to it themselves."""
+    """The number of separate connections for callers, by their credentials or sign-ins."""
 
 
 def failure_reason(config: ServerConfig, error: BaseException, *known: str) -> str:
-    """Why a connection could not be made, or ended, in a line for those who run us, with what else is `known` of it."""
+    """Why a connection failed or ended, in one line for those who run this program; `known` are further details."""
     is_process = config.transport == "stdio"
     match error := next(leaves(error)):
         case ConnectionLost():
@@ -198,36 +198,36 @@ def _why_unreachable(error: BaseException, host: str | None) -> str:
 
 
 def _text_of(error: Exception) -> str:
-    """The message of an error; of a message that breaks the protocol, its first faults."""
+    """The message of an error; for a `ValidationError` of a protocol message, its first problems."""
     if not isinstance(error, ValidationError):
         return str(error)
     faults = error.errors(include_url=False, include_context=False, include_input=False)
-    # Without what came: it is the server's, and may be a secret.
+    # Without the server's values, which may be secret.
     return "; ".join(shortened([f"{field_path(each['loc'])}: {validation_reason(each['msg'])}" for each in faults], 3))
 
 
 class ToolClient:
-    """Calls the tools of one server, at most `ServerConfig.concurrency` at once, besides those that wait for a person.
+    """Calls the tools of one server, at most `ServerConfig.concurrency` at once, without calls that wait for people.
 
-    `connected` waits for the connection and raises `ToolError` where there is none. A server may be another goalport,
-    which answers a long or waiting call with the process that it began; the client follows the process to its result.
+    `connected` waits for the connection, and raises `ToolError` if there is none. A server may be another goalport,
+    which answers a long or waiting call with a handle of its process; the client follows the process to its result.
     """
 
     def __init__(self, config: ServerConfig, connected: Callable[[], Awaitable[Connection]]) -> None:
         self.calls = 0
         self.failures = 0
-        """Calls that gave no result."""
+        """The number of calls without a result."""
         self.ask_to_sign_in: Callable[[Ask], Awaitable[None]] | None = None
-        """Has a person sign in and the server connected again; None: nobody can."""
+        """Asks a person to sign in, and connects the server again; None: the server has no sign-in."""
         self._config = config
         self._connected = connected
         self._turns = anyio.Semaphore(config.concurrency, fast_acquire=True)
 
     async def call(self, request: ToolRequest) -> ToolResult:
-        """Call a tool. It is called a second time only where the connection was lost and a repetition does no harm.
+        """Call a tool. The call is repeated once if the connection was lost and a repetition does no harm.
 
-        Raises `ToolError` when there is no result, in words for the model that called, and the `Signal` that somebody
-        who was asked during the call raised.
+        Raises `ToolError`, in words for the calling model, if there is no result; and a `Signal` that `Ask` raised
+        during the call.
         """
 
         async def called() -> ToolResult:
@@ -246,14 +246,14 @@ class ToolClient:
             raise ToolError(cleaned(hide(f"{request.shown}: {error}"), _ERROR_CHARACTERS)) from None
 
     async def connect(self) -> None:
-        """Wait until the server is connected, for which the person behind the call may sign in. Raises `ToolError`."""
+        """Wait until the server is connected; the person behind the call signs in if necessary. Raises `ToolError`."""
         try:
             await self._with_sign_in(self._connected)
         except SignInNeeded as error:
             raise ToolError(str(error)) from None
 
     async def _with_sign_in(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """Do something, after the person behind the call has signed in if need be. Raises `SignInNeeded`."""
+        """Call `operation`, and once more after a sign-in if that is needed. Raises `SignInNeeded` if nobody can."""
         try:
             return await operation()
         except SignInNeeded:
@@ -299,7 +299,7 @@ class ToolClient:
             if connection.transport.session_expired:
                 connection.mark_broken()
                 raise NotCalled(f"the server {server!r} was started anew, and knows us no more.") from error
-            # The code alone says nothing: it is what the SDK says of a lost connection, and what servers say of errors.
+            # The code alone does not tell: the SDK uses it for a lost connection, and servers for other errors.
             if error.code == CONNECTION_CLOSED and connection.broken:
                 if call.reached is False:
                     raise NotCalled(f"the server {server!r} went away before the call.") from error
@@ -311,7 +311,7 @@ class ToolClient:
             why = "; ".join(filter(None, (error.message, connection.transport.error)))
             raise ToolError(f"the server {server!r} refused the call: {why}{self._help(connection, why)}") from error
         except (RuntimeError, ValueError, OSError) as error:
-            # The SDK speaks of the tool by the name that the server knows.
+            # The SDK's messages contain the server's name of the tool.
             message = _text_of(error).replace(f"tool {request.own_name}", f"tool {request.shown}")
             raise ToolError(f"what the server {server!r} answered is no result: {message}") from error
         note = f"(The server asked a question meanwhile, which was declined: {call.unanswered}.)"
@@ -320,7 +320,7 @@ class ToolClient:
         return result_of(renamed, note if call.unanswered else self._help(connection, said).lstrip())
 
     def _help(self, connection: Connection, said: str) -> str:
-        """What helps against an error in which a server says that it cannot ask its client; empty for any other."""
+        """Advice if a server's error says that it cannot send requests to its client; empty for other errors."""
         if not _NO_BACK_CHANNEL.search(said) or connection.protocol_version < MODERN:
             return ""
         return (
@@ -330,11 +330,11 @@ class ToolClient:
 
 
 class UpstreamServer:
-    """One server of the configuration. `run` belongs to one task, everything else may be used from any.
+    """One server of the configuration. One task calls `run`; any task may use all else.
 
-    `on_change` is called when the state or the list of tools has changed. Where each caller has a connection, `call`
-    calls tools and `list_tools` has the caller sign in. `whose` names the caller in the log whom this connection
-    belongs to; empty: it is nobody's own.
+    `on_change` is called when the state or the list of tools has changed. If each caller has a connection, `call` calls
+    tools over the caller's, and `list_tools` lists its tools, after a sign-in if necessary. `whose` is the id of the
+    caller of this connection, for the log; empty: it is for all callers.
     """
 
     def __init__(
@@ -360,17 +360,17 @@ class UpstreamServer:
             self._sign_in,
             server=config.name,
         )
-        """Gets the list of tools of a server that wants a person to sign in; no model is offered it."""
+        """A tool that asks a person to sign in, and then lists the server's tools; models are not offered it."""
         self.tools: tuple[UpstreamTool, ...] = ()
-        """The tools of the last list, also while the server is down."""
+        """The tools of the last list, even while the server is down."""
         self.listing = Listing()
-        """What else was in the last lists: resources, templates and prompts."""
+        """The resources, templates and prompts of the last lists, without tools."""
         self.reader: UpstreamTool | None = None
-        """Lists and reads the resources; None: it has none."""
+        """A tool that lists and reads the server's resources; None: it has none."""
         self.state = ServerState.DISABLED if config.disabled else ServerState.CONNECTING
         self.last_error = ""
         self.retry_at = 0.0
-        """When a server that is down is tried again, in seconds of the monotonic clock."""
+        """When the next attempt to connect begins, in seconds of the monotonic clock."""
         self.connections = 0
         self._call, self._list_tools = call or self.client.call, list_tools
         self._shown = f"{config.name} (for {whose})" if whose else config.name
@@ -381,7 +381,7 @@ class UpstreamServer:
         self._woken, self._state_changed, self._ended = anyio.Event(), anyio.Event(), anyio.Event()
         self._stopping = False
         self._begun = self._decided = 0
-        """The number of the last attempt to connect that has begun, and of the last that has succeeded or failed."""
+        """The number of the last attempt to connect that was started, and of the last that has succeeded or failed."""
         self._notes: tuple[str, ...] = ()
 
     def report(self) -> ServerReport:
@@ -405,7 +405,7 @@ class UpstreamServer:
         )
 
     async def run(self) -> None:
-        """Own the connection until `stop`: connect, watch, and connect again after a delay that grows with failures."""
+        """Connect, watch the connection, and connect again after a delay that grows with failures, until `stop`."""
         delay = self._timing.first_delay
         try:
             with self._scope:
@@ -415,7 +415,7 @@ class UpstreamServer:
                     if not self._stopping:
                         pause = max(delay * random.uniform(0.5, 1), self._transport.retry_after)  # noqa: S311
                         self.retry_at = monotonic() + pause
-                        # What was notified before was about the connection that is gone, and must not end the pause.
+                        # A wake-up for the connection that is gone must not end the pause.
                         self._woken = anyio.Event()
                         await self._sleep(pause)
                     delay = min(delay * 2, self._timing.longest_delay)
@@ -425,7 +425,7 @@ class UpstreamServer:
             self._ended.set()
 
     async def _sleep(self, seconds: float) -> bool:
-        """Wait so many seconds, or until somebody wakes the task; whether somebody did, also before it waited."""
+        """Wait so many seconds, or until `_wake` is called. Returns whether it was called, also before the wait."""
         with anyio.move_on_after(seconds):
             await self._woken.wait()
         woken = self._woken.is_set()
@@ -436,10 +436,10 @@ class UpstreamServer:
         self._woken.set()
 
     async def reconnect(self) -> None:
-        """Connect again at once, as somebody has signed in, and wait until that has succeeded or failed."""
+        """Connect again at once, after a sign-in, and wait until that has succeeded or failed."""
         begun = self._begun
         with anyio.move_on_after(self.config.connect_timeout):
-            # What has begun before does not know of the sign-in, also where it succeeds.
+            # An attempt that began earlier does not use the new tokens, even if it succeeds.
             while self._decided <= begun and self.state is not ServerState.STOPPED:
                 if self._connection is not None:
                     self._connection.mark_broken()
@@ -447,11 +447,11 @@ class UpstreamServer:
                 await self._state_changed.wait()
 
     async def fetch(self, kind: Literal["resource", "prompt"], name: str, arguments: Mapping[str, str]) -> ToolResult:
-        """The contents of a resource, named by its URI, as blocks; or a prompt as data. Raises `ToolError`."""
+        """The contents of a resource as blocks, by its URI; or a prompt as data. Raises `ToolError`."""
         return await self._call(ToolRequest(name, arguments, repeatable=True, kind=kind))
 
     async def stop(self) -> None:
-        """End the connection: in good order if it does not take long, else by cancelling."""
+        """End the connection: gracefully if that is quick, else by cancellation."""
         self._stopping = True
         if self.state is not ServerState.UP:
             self._scope.cancel()
@@ -470,13 +470,13 @@ class UpstreamServer:
             await self.client.connect()
         else:
             listing = await self._list_tools()
-            # The list is the same for all callers, so the first who is let in gets it for all.
+            # The list is the same for all callers, so that of the first who signs in is used for all.
             if not self.tools:
                 await self._accept(listing)
         return ToolResult.of_text(f"The server {self.name!r} lists {counted(len(self.tools), 'tool')}.")
 
     async def _read_or_list(self, request: ToolRequest) -> ToolResult:
-        """Answer a call of the reader. Raises `ToolError`."""
+        """Handle a call of `reader`. Raises `ToolError`."""
         match request.arguments.get("uri"):
             case None | "":
                 resources = ((each.uri, each) for each in self.listing.resources)
@@ -494,7 +494,7 @@ class UpstreamServer:
                 raise ToolError(f"{request.shown}: uri should be a text.")
 
     async def _connected(self) -> Connection:
-        """The connection. A call waits `Timing.wait_for_up` for it; raises `ToolError` when there is none by then."""
+        """The connection, after at most `Timing.wait_for_up`. Raises `ToolError` or `SignInNeeded` if there is none."""
         with anyio.move_on_after(self._timing.wait_for_up):
             while (self._connection is None or self._connection.broken) and self.state not in _NOT_COMING:
                 await self._state_changed.wait()
@@ -506,7 +506,7 @@ class UpstreamServer:
         raise ToolError(f"{why[:1].lower()}{why[1:]} Call it again after that, or do without it.")
 
     async def _connect_once(self) -> float:
-        """One connection from its beginning to its end; the seconds that it was up, 0 if the server flooded it."""
+        """Open a connection and watch it to its end. Returns the seconds that it was up; 0 if the server flooded it."""
         up_since = 0.0
         self._begun += 1
         self._woken = anyio.Event()
@@ -530,7 +530,7 @@ class UpstreamServer:
                         connection.broken = True
                         limit.deadline = anyio.current_time() + _CLOSE_TIMEOUT
         except Exception as error:
-            # A reason that repeats is logged once as a warning.
+            # If the reason is the same as before, the warning is not repeated.
             stderr = f"its stderr ends with {self._transport.stderr!r}" if self._transport.stderr else ""
             reason = hide(failure_reason(self.config, error, connection.last_error, stderr))
             level = logging.DEBUG if reason == self.last_error else logging.WARNING
@@ -545,7 +545,7 @@ class UpstreamServer:
         return monotonic() - up_since if up_since and not connection.flood else 0.0
 
     async def _watch(self, connection: Connection) -> None:
-        """Watch a connection until it is lost: list the tools again when they changed, ping it when it is quiet."""
+        """Watch a connection until it is lost: read changed lists again, and ping the server when it is quiet."""
         while not self._stopping:
             woken = await self._sleep(self._timing.ping_every)
             if self._stopping:
@@ -577,7 +577,7 @@ class UpstreamServer:
                 withheld = (*withheld, f"{left_out} of its resources, templates and prompts are left out: {why}")
             return tools, withheld, others
 
-        # In a thread: ten thousand tools take a second, in which others are served.
+        # In a thread: ten thousand tools take a second, which must not block the event loop.
         self.tools, withheld, others = await to_thread.run_sync(cleaned_lists)
         self.listing = self.listing if others == self.listing else others
         if listing.has_resources and self.reader is None:
