@@ -23,7 +23,7 @@ class AguiDoor:
     """Chatbots and goals as the agents of AG-UI front ends."""
 
     exposed_headers: Sequence[str] = ("Retry-After",)
-    """The response headers that a web page needs as a client."""
+    """The response headers that web pages of other origins may read (CORS)."""
     refusal = staticmethod(problem)
     """A refusal by the site, as problem details."""
 

@@ -1,11 +1,11 @@
 """`tools/call`: from a name and arguments to an answer.
 
-A call gets its place among those that are answered at once, or is refused by a limit. Failures become answers here: the
-caller's mistakes and the goal's failures are error results for the model; a bug is an error result with one sentence,
-and its traceback goes to the log.
-A call of a goal waits for its process. What is said to a chatbot is a turn of a conversation, which begins with its
-first call; turns of one conversation run one after another, so a call may have to wait for others. Its client may
-leave: the reply is finished and kept nevertheless, unless the chatbot is marked otherwise. The companion tools, which
+A call gets a place among the concurrent calls, or is refused by a limit. Failures become answers here: the caller's
+mistakes and the goal's failures are error results for the model; a bug is an error result with one sentence, and its
+traceback goes to the log.
+A call of a goal waits for its process. A call of a chatbot is a turn of a conversation, which the first call begins.
+Turns of one conversation run one after another, so a call may have to wait for others. If the client disconnects, the
+reply is finished and stored nevertheless, unless the chatbot is marked otherwise. The companion tools, which
 `publish.handle` declares, follow, answer or end a process, or read its result.
 """
 
@@ -90,10 +90,10 @@ async def call_tool(context: CallContext, params: CallToolRequestParams) -> Hand
 
 @dataclass(slots=True)
 class _Admission:
-    """A context in which a call has its place; it waits for its turn, and its client gets heartbeats meanwhile.
+    """A context in which a call has a place among the concurrent calls; while it waits, its client gets heartbeats.
 
-    `begins`: the call begins something, and does not only go on with it. Raises `LimitReached`, `StoreError`, and
-    `BadInput` where the client leaves while the call waits. A generator would cost every call more than its place does.
+    `begins`: the call begins something, and does not only continue it. Raises `LimitReached`, `StoreError`, and
+    `BadInput` if the client disconnects while the call waits. A generator would cost more time than the place itself.
     """
 
     context: CallContext
@@ -165,7 +165,7 @@ async def _call_function(
     call.status = "failed" if result.is_error else "completed"
     if (fitting := state.answers.fitting(result)) is not None:
         return fitting
-    # It is too large for one answer. What another server made cannot be asked for again in another way: it is kept.
+    # It is too large for one answer. A result of another server cannot be read from there in pages: it is stored here.
     name, readable = tool.tool.name, isinstance(state.publication.tools.get(RESULT), Companion)
     if result.is_error or not (tool.exported.server and readable):
         return error_result(f"The result of {name} is larger than an answer may be. Ask for less.")
@@ -204,7 +204,7 @@ async def _call_chatbot(
     as_task = gets_task(context.sdk, chat.policy)
 
     async def follow(task_id: str) -> Observer:
-        """Wait for the turn of an id that an earlier call has begun, or, without a message, for the one that runs."""
+        """Observe the turn that an earlier call has begun, or without a message id the turn that runs."""
         process_id, _, message_id = task_id.partition(":")
         call.process = await state.known_process(process_id)
         return Observer(context, call.process, chat.policy, place, message_id=message_id)
@@ -229,7 +229,7 @@ async def _call_chatbot(
 
 
 async def _begin_turn(context: CallContext, chat: ChatTool, said: ChatCall, call: Call, place: Place) -> Observer:
-    """Begin a turn, once it is its turn in the conversation."""
+    """Begin a turn, once the earlier turns of the conversation have ended."""
     state = context.state
     unknown = BadInput(
         f"There is no conversation {str(said.conversation_id)[:100]!r} with {chat.chatbot}, or it is not yours. Give"
@@ -250,7 +250,7 @@ async def _begin_turn(context: CallContext, chat: ChatTool, said: ChatCall, call
         try:
             begun.append(await counted_turn(state.publisher.limits, call, partial(session.begin_turn, message)))
         except LimitReached:
-            if not said.conversation_id:  # it was made for this call, and nobody knows its id
+            if not said.conversation_id:  # it was created for this call, and nobody knows its id
                 await state.platform.conversations.delete(session.conversation.id, call.caller)
             raise
         except UnknownName:  # it was deleted meanwhile
@@ -271,7 +271,7 @@ async def _call_companion(
     try:
         process = await state.known_process(call.process_id)
     except BadInput:
-        # One that today's classes cannot read can be ended nevertheless.
+        # A process that today's classes cannot read can be ended nevertheless.
         record = await state.platform.store.find(call.process_id) if isinstance(call, CancelCall) else None
         if record is None or record.final or not current_caller().may_follow(record.caller):
             raise
@@ -335,9 +335,9 @@ async def _page(state: McpState, process: AgentProcess, number: int) -> WrittenR
 
 
 async def _take_answer(state: McpState, process: AgentProcess, call: AnswerCall) -> Round | None:
-    """Answer a question. A yes to open a page that calls back is no answer: the call waits for that page.
+    """Answer a question. Agreeing to open a page that calls back is no answer: the call waits for the callback.
 
-    Raises `BadInput` where no question has this id, or it is settled; and for none, or several, without an id.
+    Raises `BadInput` if no question has this id, or it is settled; without an id, if not exactly one is open.
     """
 
     def refuse_settled(question: Question) -> NoReturn:

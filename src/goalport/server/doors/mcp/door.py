@@ -26,20 +26,20 @@ from goalport.server.publish.publisher import Publisher
 class ServerTransport(Protocol):
     """A transport of MCP messages over HTTP.
 
-    The site checks Host and Origin and limits bodies; the server handles the messages. A transport does by itself:
+    The site checks Host and Origin and limits bodies; the server handles the messages. A transport has these duties:
 
-    - It wraps the endpoint that takes POSTs in `jsonrpc.PostReader`, since the SDK gives no answer to an invalid
-      message; and inside of that in `state.guarded`.
-    - Where a request waits for the answer of its call, it watches the connection as `streamable_http` does: it wraps
-      the SDK's app in `watching_disconnect`, or puts a `Disconnect` into the scope and notes it. Otherwise the call
-      runs on for nobody. A transport whose session ends with its stream, as `Sse` has it, need not.
-    - Of streams that are sessions, it has no more than `max_sessions`. It gives the SDK the limit `max_body_bytes`: its
-      own is 4 MiB.
+    - Wrap the POST endpoint in `state.guarded`, and that in `jsonrpc.PostReader`, since the SDK does not answer
+      invalid messages.
+    - If a request stays open until its call is answered, watch the connection: wrap the SDK's app in
+      `watching_disconnect`, or put a `Disconnect` into the scope and call its `note`. Otherwise calls run on after
+      their clients have disconnected. A transport whose sessions end with their streams, like `Sse`, need not do this.
+    - Allow at most `max_sessions` streams that are sessions, and pass `max_body_bytes` to the SDK, whose own limit is
+      4 MiB.
     """
 
     @property
     def title(self) -> str:
-        """Its name for the startup report, and which clients use it."""
+        """The name in the startup report, with the clients that use the transport."""
         ...
 
     @property
@@ -53,7 +53,7 @@ class ServerTransport(Protocol):
 
 
 SSE_PATH: Final = "/sse"
-"""Where the stream of a session over SSE is, on which all answers of the session come."""
+"""The path of the event stream of an SSE session, on which all its responses are sent."""
 _ONE_WORKER: Final = (
     "This server has several workers, and the messages of a session over /sse could reach another worker than its"
     " stream. Use /mcp, or serve with one worker (--workers 1)."
@@ -72,7 +72,7 @@ class Sse:
         self._sse = SseServerTransport("/messages/", max_request_body_size=settings.max_body_bytes)
         self._server, self._state = server, state
         self._open = 0
-        self.running: Callable[[], AbstractAsyncContextManager[None]] = nullcontext  # a session lasts as its stream
+        self.running: Callable[[], AbstractAsyncContextManager[None]] = nullcontext  # a session ends with its stream
         self.routes: Sequence[Route] = [
             # Starlette takes a function of a request for an endpoint, and an instance of a class for an ASGI app.
             Route(SSE_PATH, self, methods=["GET"]),
@@ -100,14 +100,14 @@ class Sse:
 
 
 TRANSPORTS: Final[Sequence[Callable[[GoalServer, McpState], ServerTransport]]] = (StreamableHttp, Sse)
-"""All HTTP transports of the MCP server, the one that most clients use first."""
+"""All HTTP transports of the MCP server, the most used first."""
 
 
 class McpDoor:
     """One MCP server with all its HTTP transports."""
 
     exposed_headers: Sequence[str] = ("Mcp-Session-Id",)
-    """The response headers that a web page needs as a client."""
+    """The response headers that web pages of other origins may read (CORS)."""
 
     def __init__(self, publisher: Publisher, access: Access) -> None:
         state = McpState(publisher, access)
@@ -134,13 +134,13 @@ class McpDoor:
         return error_response(refusal(None, detail), status)
 
     def tell_workers(self, tell: Callable[[Mapping[str, Any]], None]) -> None:
-        """Serve as one of several workers: what `tell` is called with, each of the others is to `hear`."""
+        """Serve as one of several workers: `tell` sends a message to all others, which pass it to `hear`."""
         self._notifications.tell_workers = lambda uri: tell({"updated": uri})
         for each in self._sessions:
             each.tell_workers = tell
 
     async def hear(self, told: Mapping[str, Any]) -> None:
-        """Take what another worker tells."""
+        """Handle a message of another worker."""
         if uri := told.get("updated"):
             await self._notifications.updated(uri, here_alone=True)
         for each in self._sessions if "session" in told else ():

@@ -2,10 +2,10 @@
 
 Before revision 2026-07-28 a question is a request to the client in the middle of its call. Since then the call ends
 with the questions and a state, and the client repeats the call with the answers; the server encrypts that state and
-binds it to the caller, the tool and the arguments (`server`). A client that cannot be asked gets the handle, and so
-does one that fails to answer in the time that its call may take. `publish.forms` says what of a form clients can show.
-A call of an upstream tool, made by the client itself, has no process that could wait: it runs in a task of this program
-alone, which goes on while the client is asked what the tool's server asks, and ends if the client does not come back.
+binds it to the caller, the tool and the arguments (`server`). A client gets the handle if it cannot be asked, or does
+not answer in the time that its call may take. `publish.forms` says which parts of a form clients can show.
+A client's direct call of an upstream tool has no process that could wait. It runs in an asyncio task of this program,
+which goes on while the client answers the questions of the tool's server, and ends if the client does not return.
 `calls` and `tasks` are above.
 """
 
@@ -47,14 +47,14 @@ from goalport.tools.upstream.active_calls import PREFERS_HANDLE, Asked, call_hoo
 
 T = TypeVar("T")
 MOST_ASKED: Final = 3
-"""How often one call, or one task, asks a question whose answers are not valid."""
+"""How often one call, or one task, may ask the same question, if the answers are not valid."""
 _MOST_ROUNDS: Final = 10
-"""How often one call ends with questions. Clients repeat a call no more often than that."""
+"""How often one call may end with questions. Clients repeat a call no more often than that."""
 _OPENED: Final = "Send this once it is done there."
 _DECLINED: Final = "The person who was asked declined."
 _REQUEST: Final = "goalport-question"
-"""Begins the ids of requests that ask questions. They name process and question, so that any server of the store can
-take the answer, and none takes it for that to another question."""
+"""The prefix of the ids of requests that ask questions. The ids name process and question, so that any server of the
+store can accept the answer, for the right question."""
 _SEPARATOR: Final = ":"
 _ADDRESSES: Final = "2025-11-25"
 """The first revision with the mode `url`; a client may declare it also in a session of an older one."""
@@ -63,19 +63,19 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Round:
-    """What a call and its repetitions have asked so far; the client holds it meanwhile as `state`."""
+    """What a call and its repetitions have asked so far; between them the client stores it as `requestState`."""
 
     process_id: str
     number: int = 0
     """How many calls have ended with questions."""
     asked: Counter[str] = field(default_factory=Counter[str])
-    """How often each question was asked, by its id; one that was dismissed is not asked again."""
+    """How often each question was asked, by its id; a dismissed question is not asked again."""
     opened: set[str] = field(default_factory=set[str])
-    """The questions whose address the person has agreed to open: that alone does not answer them."""
+    """The ids of questions whose URL the person has agreed to open, which alone does not answer them."""
     responses: types.InputResponses = field(default_factory=types.InputResponses)
-    """What the client answers."""
+    """The answers of the client, by the ids of the questions."""
     problems: dict[str, str] = field(default_factory=dict[str, str])
-    """What was wrong with the last answer to each question, where it is known."""
+    """What was wrong with the last answer to a question, by its id."""
 
 
 def earlier_round(params: types.CallToolRequestParams) -> Round | None:
@@ -97,7 +97,7 @@ async def answer_when_settled(
 ) -> HandlerResult | WrittenResult:
     """The answer to a call about a process: its result, the questions for its client, or the handle.
 
-    It waits as long as the policy says, but for `patience` seconds only as long as nobody is asked and no page is open.
+    It waits as long as the policy says. In a first call, `patience` replaces these seconds until a question is asked.
     """
     policy, context = observer.policy, observer.context.sdk
     if not policy.may_give_handle:
@@ -129,7 +129,7 @@ class AskedQuestion:
 
 
 def asked_question(context: Context, question: Question, problems: str, *, opened: bool) -> AskedQuestion | None:
-    """The question as this client can be asked; None: it cannot. `opened`: the person has opened its address."""
+    """The question in a form that this client can show; None if it cannot. `opened`: the person has opened its URL."""
     declared = (context.session.client_capabilities or types.ClientCapabilities()).elicitation
     if declared is None:
         return None
@@ -154,7 +154,7 @@ def asked_question(context: Context, question: Question, problems: str, *, opene
 
 
 async def _answer_to(context: Context, asked: AskedQuestion, *beginning: str) -> types.ElicitResult | None:
-    """What the client answers in the middle of its call; None if that is an error, or nonsense."""
+    """The answer of the client in the middle of its call; None if it is an error, or invalid."""
     try:
         return await ask_client(context, asked.request, _SEPARATOR.join((*beginning, secrets.token_hex(4))))
     except (MCPError, ValidationError):
@@ -179,7 +179,7 @@ class Elicitation:
 
     @property
     def page(self) -> str | None:
-        """The id of a question whose page the person has opened and which calls back, if there is nothing to ask."""
+        """The id of a question that waits for the callback of an opened page; None if there is none, or more to ask."""
         if self._asks and not self.requests:
             for each in self._process.open_questions:
                 try:
@@ -190,13 +190,13 @@ class Elicitation:
         return None
 
     async def go_on(self, observer: Observer) -> bool:
-        """Ask one question in the middle of the call, or wait for a page, until it is settled in any way.
+        """Ask one question in the middle of the call, or wait for a page, until the question is settled in any way.
 
-        If it is not settled, nothing more is asked in this call. Returns False if there is nothing to do.
+        If the question is not settled, nothing more is asked in this call. Returns False if there is nothing to do.
         """
         context, shown = self._context, self._context.lifespan_context.asked
         in_mid_call = self._asks and not is_modern(context) and context.session.can_send_request
-        # Another call may ask a question just now.
+        # Questions that another call is asking now are skipped.
         asked = (
             next((each for each in self._questions() if each.question.id not in shown), None) if in_mid_call else None
         )
@@ -218,17 +218,17 @@ class Elicitation:
         else:
             return False
         self._asks = self._asks and (answer is not None or not self._is_open(identity))
-        if observer.place is not None:  # others had its place meanwhile
+        if observer.place is not None:  # the call had given up its place meanwhile
             with observer.context.waiting("waits for its turn"):
                 await observer.place.wait()
-        # A client of a revision with such a notification is told which of the pages that it has opened are done.
+        # Notify the client, if its revision has that notification, which of its opened pages are done.
         for done in [each for each in self._pages if not self._is_open(each)]:
             self._pages.discard(done)
             await context.session.send_elicit_complete(done, context.request_id)
         return True
 
     async def _unless_settled(self, question_id: str, work: Awaitable[T], observer: Observer, doing: str) -> T | None:
-        """The result of work; None if before the question is settled, the client leaves or this server ends."""
+        """The result of `work`; None if first the question is settled, the client disconnects or this server ends."""
         result = None
 
         async def until_settled() -> None:
@@ -254,14 +254,14 @@ class Elicitation:
         return result
 
     async def take(self, responses: Mapping[str, object]) -> None:
-        """Take the answers of the round before; a question that has none is asked again."""
+        """Process the answers to the previous round; a question without an answer is asked again."""
         for asked in self._questions(repeated=True):
             result = responses.get(asked.question.id)
             if isinstance(result, types.ElicitResult):
                 await self._take(asked, result)
 
     def input_required(self) -> types.InputRequiredResult | None:
-        """The questions as the end of the call; None if there are none, or the client is not asked in this way."""
+        """The result that ends the call with questions; None if there are none, or it is asked in another way."""
         now = self.round
         if not (self._asks and is_modern(self._context)) or now.number >= _MOST_ROUNDS:
             return None
@@ -273,7 +273,7 @@ class Elicitation:
         return types.InputRequiredResult(input_requests={**questions}, request_state=state)
 
     def _questions(self, *, repeated: bool = False) -> Iterator[AskedQuestion]:
-        """The open questions that the client can be asked; with `repeated` only those that it was asked before."""
+        """The open questions that the client can be asked; with `repeated` only questions that it was asked before."""
         for question in self._process.open_questions if self._asks else ():
             times = self.round.asked[question.id]
             if (0 < times <= MOST_ASKED) if repeated else times < MOST_ASKED:
@@ -302,7 +302,7 @@ class Elicitation:
 
 
 async def _settle(state: McpState, question: Question, form: Form, result: types.ElicitResult) -> None:
-    """Answer a question with what a client answered. Raises what `answer_question` raises."""
+    """Settle a question by the answer of a client. Raises `BadInput`, and what `answer_question` raises."""
     if result.action == "accept":
         await answer_question(
             state.publisher, current_caller(), question, form.read(form.elicited(result.content or {}))
@@ -312,10 +312,10 @@ async def _settle(state: McpState, question: Question, form: Form, result: types
 
 
 async def take_from_elsewhere(state: McpState, message: object) -> None:
-    """Take a client's answer to a question that no call of this server asks just now.
+    """Process a client's answer to a question that no open call of this server has asked.
 
-    The messages of a session may reach any server of a store, so another server may ask; or the call has ended by now.
-    An answer that is not valid is dropped: a call that waits for it ends with the handle, when its time is over.
+    The messages of a session may reach any server of a store: another server has asked, or the call has ended by now.
+    An invalid answer is dropped: a call that waits for it ends with the handle, when its time is over.
     """
     fields = cast("Mapping[str, object]", message)
     match str(fields.get("id")).split(_SEPARATOR):
@@ -334,15 +334,15 @@ async def take_from_elsewhere(state: McpState, message: object) -> None:
 
 
 _KEPT: Final = 3_600
-"""Seconds that a call waits for its client to come back, if the state that the client holds does not expire before."""
+"""The most seconds that a call waits for its client to repeat it; fewer if the `requestState` expires before."""
 _MOST_KEPT: Final = 1_000
-"""Calls that wait at once for their clients to come back."""
+"""The most calls that wait at once for their clients to repeat them."""
 
 
 async def call_asking(
     sdk: Context, tool: FunctionTool, params: types.CallToolRequestParams, place: Place
 ) -> WrittenResult | types.InputRequiredResult:
-    """Answer a call, or end it with questions. Raises `BadInput` if it goes on with one that is not here any more."""
+    """Answer a call, or end it with questions. Raises `BadInput` if the call that it repeats is no longer here."""
     state = sdk.lifespan_context
     if params.request_state is None:
         call = _AskingCall(sdk, tool, params.arguments or {})
@@ -370,7 +370,7 @@ async def call_asking(
 
 
 class _AskingCall:
-    """One call of a tool, and its questions. It asks in the latest request of the client, and tells it of progress."""
+    """One call of a tool, and its questions. Questions and progress are sent with the latest request of the client."""
 
     def __init__(self, context: Context, tool: FunctionTool, arguments: Mapping[str, object]) -> None:
         self.context, self.report = context, current_hooks().progress
@@ -387,7 +387,7 @@ class _AskingCall:
         self.running = OpenCall(run, self.ask, self.withdraw, self.progress)
 
     def kept(self, state: McpState) -> types.InputRequiredResult:
-        """The questions as the end of the client's call, while the call of the tool goes on."""
+        """The result that ends the client's call with questions, while the call of the tool goes on."""
         key = secrets.token_hex(16)
         state.asking_calls[key] = self
         self.report = None  # until the client goes on
@@ -405,7 +405,7 @@ class _AskingCall:
         return [each for each in self._questions if each.status == "open"]
 
     def shown(self, question: Question) -> AskedQuestion:
-        """A question as the client is asked it. Raises `ToolError` if it cannot be asked that."""
+        """A question in a form that the client can show. Raises `ToolError` if it cannot show the question."""
         asked = asked_question(self.context, question, self._problems.get(question.id, ""), opened=False)
         if asked is None:
             raise ToolError("there is nobody to ask")
@@ -421,14 +421,14 @@ class _AskingCall:
         return question
 
     def take(self, question: Question, result: object) -> None:
-        """Take an answer. One that is not valid is asked for again, up to `MOST_ASKED` times."""
+        """Settle a question by an answer. After an invalid one it is asked again, up to `MOST_ASKED` times."""
         asked = self.shown(question)
         self._asked[question.id] += 1
         if not isinstance(result, types.ElicitResult) or result.action != "accept":
             question.settle("declined")
             return
         try:
-            # Who agrees to open an address has answered: what is done there, the server knows by itself.
+            # Agreeing to open a URL is the answer: the tool's server knows by itself what is done there.
             is_page = isinstance(asked.request.params, types.ElicitRequestURLParams)
             given = True if is_page else asked.form.read(asked.form.elicited(result.content or {}))
             question.settle("answered", answer=question.validated(given))

@@ -1,8 +1,8 @@
 """Incoming JSON-RPC messages and the HTTP requests that carry them: which are valid, and whether clients disconnect.
 
-The SDK gives no answer to an invalid message: it takes a request with an invalid id for a notification. So messages are
+The SDK does not answer invalid messages: it treats a request with an invalid id as a notification. So messages are
 checked before their methods and parameters are read, and refused with an error.
-`stdio` reads its own lines; the transports that take POSTs find the parsed message in the scope of the request.
+`stdio` reads its own lines; HTTP transports find the parsed message in the ASGI scope of the request.
 """
 
 import json
@@ -43,7 +43,7 @@ from goalport.runtime.platform.runs import Disconnect
 
 SESSION_ID: Final = b"mcp-session-id"
 DISCONNECT: Final = "goalport.disconnect"
-"""Where the scope of a request has its `Disconnect`, if somebody watches its connection."""
+"""The key of an ASGI scope under which the request's `Disconnect` is, if its connection is watched."""
 _VERSION: Final = MCP_PROTOCOL_VERSION_HEADER.encode()
 _MESSAGE: Final = "goalport.message"
 _RESUME: Final = b"last-event-id"
@@ -52,7 +52,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def read_message(data: bytes) -> tuple[Mapping[str, Any], JSONRPCError | None]:
-    """A message, and the error response if it is not a valid one, else None."""
+    """The message, and the error response that refuses it; None if the message is valid."""
     try:
         value = from_json(data)
     except ValueError as error:
@@ -96,24 +96,24 @@ def message_of(scope: Scope) -> Mapping[str, Any]:
 
 
 def header(fields: Mapping[str, Any], wanted: bytes) -> bytes:
-    """The value of a header of a scope, or of the first message of a response; empty if it has none."""
+    """The value of a header of an ASGI scope, or of a response start; empty if it is missing."""
     return next((value for name, value in fields["headers"] if name == wanted), b"")
 
 
 def is_modern_request(scope: Scope) -> bool:
-    """Whether the protocol version has no sessions: there, closing the connection cancels, and the SDK watches it."""
+    """Whether the protocol version has no sessions. For these, the SDK cancels a request whose connection closes."""
     return header(scope, _VERSION).decode("latin-1") in MODERN_PROTOCOL_VERSIONS
 
 
 def handshake_version(scope: Scope) -> str | None:
-    """The revision of a request of the handshake era, the latest if it names none; None for other revisions."""
+    """The handshake-era revision that a request names, or the latest of them if it names none; None for others."""
     named = next((value.decode("latin-1") for name, value in scope["headers"] if name == _VERSION), None)
     return named or LATEST_HANDSHAKE_VERSION if named is None or named in HANDSHAKE_PROTOCOL_VERSIONS else None
 
 
 @dataclass(frozen=True, slots=True)
 class PostReader:
-    """ASGI middleware that reads the body of each POST to `app`, whose size the site has limited."""
+    """ASGI middleware that parses the body of each POST, whose size the site has limited, and refuses invalid ones."""
 
     app: ASGIApp
 
@@ -142,7 +142,7 @@ class PostReader:
 
 
 def replayed(body: Message, receive: Receive) -> Receive:
-    """A `receive` that gives the body, which has been read already, and then what `receive` gives."""
+    """A `receive` that returns the body, which has been read already, and then the messages of `receive`."""
     before = [body]
 
     async def replay() -> Message:
@@ -152,14 +152,14 @@ def replayed(body: Message, receive: Receive) -> Receive:
 
 
 def error_response(answer: JSONRPCError, status: int = HTTPStatus.BAD_REQUEST, session: bytes = b"") -> Response:
-    """The HTTP response that carries an error response, in a session if it has an id."""
+    """The HTTP response with a JSON-RPC error; `session` is the id of its session, or empty."""
     content = answer.model_dump_json(by_alias=True, exclude_unset=True)
     headers = {SESSION_ID.decode(): session.decode()} if session else None
     return Response(content, status_code=status, headers=headers, media_type="application/json")
 
 
 def takes_json(scope: Scope) -> bool:
-    """Whether a request is made in JSON, and its client takes JSON and event streams."""
+    """Whether a request has a JSON body, and accepts both JSON and event streams."""
     return _takes_json(header(scope, b"accept"), header(scope, b"content-type"))
 
 
@@ -173,11 +173,11 @@ _ROUTING: Final = frozenset({MCP_METHOD_HEADER.encode(), MCP_NAME_HEADER.encode(
 _REQUIRED: Final = _ROUTING | {_VERSION}
 """The headers that each request has since revision 2026-07-28."""
 _ENCODED: Final = "=?"
-"""How a name in a header begins that is encoded."""
+"""The prefix of an encoded name in a header."""
 
 
 def _contradiction(headers: Iterable[tuple[bytes, bytes]], message: Mapping[str, Any]) -> str | None:
-    """What is wrong about the routing headers of a message; None if they say the same, or nothing."""
+    """What is wrong with the routing headers of a message; None if they match it, or are missing."""
     found = _decoded(headers, _ROUTING)
     if not found:
         return None
@@ -193,13 +193,13 @@ def _contradiction(headers: Iterable[tuple[bytes, bytes]], message: Mapping[str,
 
 
 def agreed_version(headers: Iterable[tuple[bytes, bytes]], message: Mapping[str, Any]) -> str | None:
-    """The revision, since 2026-07-28, of a request whose headers and message agree; None for one that is refused."""
+    """The revision (2026-07-28 or later) of a request whose headers match its message; None for other requests."""
     found = _decoded(headers, _REQUIRED)
     said = dict(found)
     if len(said) < len(found):
         return None
-    # Most headers repeat their message word for word. The SDK's check, of which this is the beginning, also knows
-    # encoded names, and costs several times as much.
+    # Most headers repeat their message word for word, which this quick check finds. The SDK's check also decodes
+    # names, and costs several times as much.
     params, method = message["params"], message["method"]
     meta, name = params.get("_meta"), params.get(NAME_BEARING_METHODS.get(method))
     if isinstance(meta, dict) and CLIENT_CAPABILITIES_META_KEY in meta and isinstance(name, str):
@@ -216,7 +216,7 @@ def _decoded(headers: Iterable[tuple[bytes, bytes]], wanted: Collection[bytes]) 
 
 
 async def watching_disconnect(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Call the app, and note the disconnect of a handshake-era POST whose scope has no `Disconnect` yet."""
+    """Call the app. A handshake-era POST gets a `Disconnect` in its scope, unless it has one already."""
     if scope["method"] != "POST" or DISCONNECT in scope or is_modern_request(scope):
         await app(scope, receive, send)
         return

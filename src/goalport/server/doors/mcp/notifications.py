@@ -2,8 +2,8 @@
 
 Handshake-era clients get them over their open connections, later clients over the streams that they opened with
 `subscriptions/listen`. This module does not know what caused a change; `state` owns the `Notifications` of a server.
-The SDK has no public way to some of what a request belongs to. Its private attributes are used in this module, and for
-stdin in `stdio`, and nowhere else.
+The SDK has no public access to the connection and the dispatcher of a request. Its private attributes are used in this
+module, and for stdin in `stdio`, and nowhere else.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from goalport.server.publish.publisher import ListKind
 
 STATE: Final = "goalport.session"
-"""Where a connection has the `SessionState` of the session that it belongs to."""
+"""The key in `Connection.state` of the `SessionState` of its session."""
 _SEND_SECONDS: Final = 5.0
 """Seconds after which a notification is dropped for a client that does not read it."""
 _LISTS: Final = {
@@ -48,14 +48,14 @@ Request = ServerRequestContext[Any, Any]
 
 @dataclass(eq=False, slots=True)
 class SessionState:
-    """What the client of a session has asked for since it opened it."""
+    """What the client of a session has asked for since `initialize`."""
 
     log_level: LoggingLevel | None = None
     """The least severe level of the log messages that the client gets; None if it asked for none."""
     uris: set[str] = field(default_factory=set[str])
-    """The resources of whose changes it is notified."""
+    """The URIs of the resources that the client has subscribed to."""
     on_change: Callable[[], None] = lambda: None
-    """Called when the client has asked for something else."""
+    """Called when the client has changed its log level or its subscriptions."""
 
 
 def connection_of(context: Request) -> Connection:
@@ -69,9 +69,9 @@ def is_modern(context: Request) -> bool:
 
 
 async def ask_client(context: Request, request: ElicitRequest, request_id: str) -> ElicitResult:
-    """Ask the client in the middle of its call, by a request with this id.
+    """Send the client an elicitation request with this id, in the middle of its call.
 
-    Raises `MCPError` where the client answers with an error, and `ValidationError` where it answers with nonsense.
+    Raises `MCPError` if the client answers with an error, and `ValidationError` if its answer is no `ElicitResult`.
     """
     data = request.model_dump(by_alias=True, mode="json", exclude_none=True)
     outbound = context.session._request_outbound  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - `send_request` takes no id
@@ -111,7 +111,7 @@ def without_deprecations() -> Generator[None]:
 
 
 def number_requests_apart(dispatcher: JSONRPCDispatcher[Any]) -> None:
-    """Have the ids of requests to the client be others than those that other dispatchers of its session give."""
+    """Start the ids of requests to the client at a random number, to differ from other dispatchers of its session."""
     dispatcher._next_id = secrets.randbits(31) << 16  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - no public way
 
 
@@ -123,14 +123,14 @@ class Notifications:
         self.watched: Counter[str] = Counter()
         """The number of subscribers by the URI of the resource."""
         self.connections: WeakSet[Connection] = WeakSet()
-        """The open ones of handshake-era clients on which these can be notified."""
+        """The open connections of handshake-era clients on which they can be notified."""
         self.tell_workers: Callable[[str], None] = lambda _: None
         """Tells the other workers of this server which resource has changed."""
         self._pending: set[str] = set()
         self._notifying: asyncio.Task[None] | None = None
 
     def session_of(self, context: Request) -> SessionState:
-        """The state of the session of a request; that of a connection which is a session by itself begins here."""
+        """The state of the session of a request. If the connection itself is the session, its state is created here."""
         connection = connection_of(context)
         if STATE not in connection.state:
             state = connection.state[STATE] = SessionState()
@@ -139,7 +139,7 @@ class Notifications:
         return connection.state[STATE]
 
     def subscribe(self, uris: set[str], to: Iterable[str]) -> None:
-        """Have the subscriber of these resources, `uris`, subscribe to others instead."""
+        """Replace the subscriptions of one subscriber, the set `uris`, by the URIs in `to`."""
         wanted = set(to)
         self.watched.update(wanted - uris)
         for uri in uris - wanted:
@@ -157,7 +157,7 @@ class Notifications:
         await self._send(partial(_LISTS[kind][1], each) for kind in kinds for each in connections)
 
     async def updated(self, uri: str, *, here_alone: bool = False) -> None:
-        """Notify the subscribers of a resource that it changed, at all workers, or at this one."""
+        """Notify the subscribers of a resource that it changed, at all workers, or with `here_alone` at this one."""
         if not here_alone:
             self.tell_workers(uri)
         await self.bus.publish(ResourceUpdated(uri))
@@ -166,7 +166,7 @@ class Notifications:
         await self._send(partial(each.send_resource_updated, uri) for each in subscribed)
 
     def mark(self, uri: str) -> None:
-        """Notify them soon, for callers that cannot await; several marks of a resource become one notification."""
+        """Notify the subscribers of a resource soon, without awaiting; several marks become one notification."""
 
         async def notify() -> None:
             while self._pending:

@@ -31,14 +31,14 @@ ReadResource = Callable[
 def raw_tool(tool: types.Tool, handler: CallTool, *, scopes: Sequence[str] | None = None) -> RawTool:
     """A tool with a raw handler; assign it to a name at the top level of a module in `tools/` or `agents/`.
 
-    `scopes` are those that a caller needs; by default those that its annotations ask for.
+    `scopes` are what a caller needs; by default they follow from the annotations of the tool.
     """
     require_scopes("scopes", scopes)
     return RawTool(tool, handler, scopes)
 
 
 def raw_prompt(prompt: types.Prompt, handler: GetPrompt, *, scopes: Sequence[str] | None = None) -> RawPrompt:
-    """A prompt with a raw handler; assign it as a `raw_tool`. By default a caller needs the scope to read."""
+    """A prompt with a raw handler; assign it like a `raw_tool`. By default a caller needs the scope to read."""
     require_scopes("scopes", scopes)
     return RawPrompt(prompt, handler, scopes)
 
@@ -46,7 +46,7 @@ def raw_prompt(prompt: types.Prompt, handler: GetPrompt, *, scopes: Sequence[str
 def raw_resource(
     resource: types.Resource, handler: ReadResource, *, scopes: Sequence[str] | None = None
 ) -> RawResource:
-    """A resource with a raw handler; assign it as a `raw_tool`. By default a caller needs the scope to read."""
+    """A resource with a raw handler; assign it like a `raw_tool`. By default a caller needs the scope to read."""
     require_scopes("scopes", scopes)
     return RawResource(resource, handler, scopes)
 
@@ -54,7 +54,7 @@ def raw_resource(
 def raw_template(
     template: types.ResourceTemplate, handler: ReadResource, *, scopes: Sequence[str] | None = None
 ) -> RawTemplate:
-    """The resources of a URI template (RFC 6570); assign it as a `raw_tool`. The handler reads `params.uri`."""
+    """The resources of a URI template (RFC 6570); assign it like a `raw_tool`. The handler reads `params.uri`."""
     require_scopes("scopes", scopes)
     form = UriTemplate.parse(template.uri_template)
     return RawTemplate(template, handler, lambda uri: form.match(uri) is not None, scopes)

@@ -1,8 +1,8 @@
-"""One request to call a tool: what its client is told before the answer, and its wait for a process or a turn.
+"""One request to call a tool: its notifications before the answer, and its wait for a process or a turn.
 
-Waiting for a process does not change it; but an attached process is killed when the last request that waits for it is
-gone (`platform.runs`). The numbers of progress only grow, and its messages are for people. Whoever asked for progress
-gets a heartbeat when there is none. The process of a conversation rests between turns, so a request waits for a turn.
+Waiting for a process does not change it; but an attached process is killed when the last request that waits for it ends
+(`platform.runs`). Progress numbers only grow, and progress messages are for people. A client that asked for progress
+gets heartbeats when there is none. The process of a conversation rests between turns, so a request waits for a turn.
 `elicitation` and `calls` are above.
 """
 
@@ -50,22 +50,22 @@ from goalport.tools.upstream.active_calls import call_hooks
 
 _LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)
 _EARLY: Final = 0.95
-"""The part of the interval after which a heartbeat is sent, so that clients never wait for a whole interval."""
+"""The fraction of the interval after which a heartbeat is sent, so that clients never wait a whole interval."""
 _LITTLE: Final = 0.001
-"""What heartbeats add to the progress that a tool reported: progress must grow, but not overtake the tool."""
+"""The most that heartbeats add to the progress that a tool reported: it must grow, but not overtake the tool."""
 _MOST_EVENTS: Final = 500
 """The most events that wait to be reported; for a client that reads too slowly the oldest are dropped."""
 _GAP: Final = 0.25
 """Seconds between two notifications with the text of a reply."""
 _MOST_SHOWN: Final = 8_000
-"""The most characters of one notification: each has the text so far, and the answer has the whole of it."""
+"""The most characters in one notification, of the text so far; the answer has the whole text."""
 
 
 class Progress:
-    """What the client of one request is told before its answer: progress, whose numbers only grow, and log messages.
+    """Sends the client of one request progress and log notifications before the answer.
 
-    Of a process, the number is that of its finished actions; of a tool, what the tool reports. What is told between
-    two of these adds a growing fraction.
+    The progress of a process is the number of its finished actions; the progress of a tool is the number that the tool
+    reports. Each message between two such steps adds a growing fraction, since progress must grow.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class Progress:
         level: LoggingLevel | None,
         heartbeat_seconds: float,
     ) -> None:
-        """`report` and `log` send one notification each; no `report`, no `level`: the client does not want it."""
+        """`report` and `log` send one notification. None as `report` or `level`: the client did not ask for these."""
         self.tells_text = False
-        """Whether it tells the text of a reply too, as far as it is written."""
+        """Whether the text of a reply is sent too, while it is written."""
         self._report, self._log = report, log
         self._least = _LEVELS.index(level) if level else len(_LEVELS)
         self._heartbeat_seconds = heartbeat_seconds
@@ -85,20 +85,20 @@ class Progress:
         """The seconds of silence after which a heartbeat is sent."""
         self._began = self._sent_at = anyio.current_time()
         self._sent = self._base = self._done = 0.0
-        """The number that was sent last, that on which a process or a tool counts, and that at its last step."""
+        """The number sent last, the number where a process or tool began to count, and the number at its last step."""
         self._total: float | None = None
         self._steps = 0
-        """How much was told since the last step."""
+        """The number of messages since the last step."""
         self._unit = 0.0
-        """What is told between two steps adds less than this; 0: nothing counts yet, and it adds 1."""
+        """The messages between two steps add less than this in sum; 0: there are no steps yet, and each adds 1."""
         self._doing = self._action = ""
         self._text = self._sent_text = self._told_text = ""
-        """The text of a reply so far, that of its complete messages, and what was told of it."""
+        """The text of a reply so far, the text of its complete messages, and the text that was sent last."""
         self._more_text = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self, message: str = "") -> None:
-        """Count the actions of a process from now on, and tell that it begins, if there is a message; once."""
+        """Count the actions of a process from now on, and send `message`, if any; further calls do nothing."""
         if not self._unit:
             self._unit, self._base = 1.0, self._sent and self._sent + _LITTLE
             self._done, self._steps = self._base, 0
@@ -106,7 +106,7 @@ class Progress:
                 await self._send(self._done, message)
 
     async def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Tell what a tool reports; a number that does not grow, or is none in JSON, is left out."""
+        """Send the progress that a tool reports; a number that does not grow, or is not finite, is dropped."""
         if not self._unit:
             self._unit, self._base = _LITTLE, self._sent
             self._done, self._steps = self._base, 0
@@ -115,7 +115,7 @@ class Progress:
             await self._count(progress, of, first_line(message or ""))
 
     async def event(self, event: Event) -> None:
-        """Tell what the client wants to know of an event."""
+        """Send the progress and the log message of an event, if the client asked for them."""
         level: LoggingLevel = "debug"
         match event:
             case ActionStarted(action=action, planned=planned):
@@ -148,9 +148,9 @@ class Progress:
 
     @contextmanager
     def beating(self, doing: str = "") -> Generator[None]:
-        """The time in which a heartbeat is sent whenever nothing was sent for an interval, and the text of a reply.
+        """A context in which the text of a reply is sent, and a heartbeat whenever nothing was sent for an interval.
 
-        `doing` says what is done, if that is not an action of a process.
+        Heartbeats say what is done: `doing`, or else the current action of the process.
         """
         if self._report is None:
             yield
@@ -191,13 +191,13 @@ class Progress:
             self._begin_beating()
 
     async def say(self, message: str, *, whole: bool = False) -> None:
-        """Tell a message between two steps, of which, unless `whole`, the first line."""
+        """Send a message between two steps: its first line, or with `whole` all of it."""
         self._steps += 1
         more = self._unit * self._steps / (self._steps + 1) if self._unit else self._steps
         await self._send(self._done + more, message if whole else first_line(message))
 
     async def _count(self, progress: float, total: float | None, message: str) -> None:
-        """Tell a step: so much is done of a total."""
+        """Send a step: `progress` of `total` is done."""
         self._done, self._steps = self._base + progress, 0
         self._total = None if total is None else self._base + total
         await self._send(self._done, message)
@@ -220,16 +220,16 @@ class CallContext:
     disconnect: Disconnect | None = None
     """Whether the client has disconnected; None where the SDK or the transport cancels the handler."""
     session: bytes | None = None
-    """The session of the request as all servers know it; None if it is known to this program only."""
+    """The ticket of the request's session, which all servers know; None if only this program knows the session."""
     request_id: RequestId | None = None
     progress: Progress | None = None
-    """By which the client is told what it asked for before the answer; None: it is told nothing."""
+    """Sends the notifications that the client asked for; None if it asked for none."""
     sdk: Context | None = None
-    """The SDK's context, by which the client is sent requests before the answer; None: it is sent none."""
+    """The SDK's context, to send the client requests before the answer; None for calls answered without the SDK."""
 
     @classmethod
     def of(cls, context: Context) -> "CallContext":
-        """What the SDK's context says."""
+        """The context of a call that the SDK received."""
         state, session_id, request = context.lifespan_context, connection_of(context).session_id, context.request
         report = context.session.report_progress if progress_wanted(context) else None
         level, progress = log_level_of(context), None
@@ -241,9 +241,9 @@ class CallContext:
 
     @contextmanager
     def waiting(self, doing: str) -> Generator[None]:
-        """The time in which a call waits, or a tool runs that has no process: heartbeats, and what the tool reports.
+        """A context in which a call waits, or a tool runs without a process; sends heartbeats and the tool's progress.
 
-        It ends when the client of the call disconnects.
+        It is cancelled when the client of the call disconnects. Heartbeats have the text `doing`.
         """
         with self.until_disconnect():
             if self.progress is None:
@@ -261,11 +261,11 @@ class CallContext:
 
 
 class Observer:
-    """One request that waits for a process, perhaps several times; for one of a conversation, it waits for its turn.
+    """One request that waits for a process, perhaps several times; in a conversation it waits for a turn.
 
-    If the request is cancelled or its client disconnects while it waits, it watches the process no more
-    (`Watch.leave`); with `watches=False` the process runs on in any case. `turn` is the one that it has begun in a
-    session; without, it waits for the turn that runs.
+    If the request is cancelled or its client disconnects while it waits, it no longer watches the process
+    (`Watch.leave`); with `watches=False` the process runs on in any case. `turn` is the turn that the request has begun
+    in `session`; None: it waits for the last turn of the conversation.
     """
 
     def __init__(
@@ -282,13 +282,13 @@ class Observer:
     ) -> None:
         self.context, self.process, self.policy, self.place = context, process, policy, place
         self.message_id = message_id
-        """The message that began the turn it waits for, of a conversation."""
+        """The id of the message that began the turn; empty if there is none, or it is not known."""
         self.result: TurnResult | None = None
-        """How the last turn has ended that it has waited for."""
+        """The result of the last turn that the request has waited for; None if no turn has ended yet."""
         self._run = context.state.runs.of(process, detached=policy.detached) if watches else None
         self._session, self._turn, self._has_begun = session, turn, turn is not None
         self._said: dict[str, ConversationMessage] = {}
-        """The messages of the turns that this request has seen to their ends."""
+        """The messages of the turns that have ended while this request waited, by their ids."""
 
     async def outcome(self, patience: float | None) -> Outcome | None:
         """The outcome of the process, or of the turn; None if it still runs after `patience` seconds.
@@ -323,7 +323,7 @@ class Observer:
                                 case Rested(outcome):
                                     return outcome
                                 case Heartbeat():
-                                    pass  # `beating` sends them, after silence alone
+                                    pass  # `beating` sends heartbeats, and only after silence
                                 case event:
                                     await progress.event(event)
             finally:
@@ -342,7 +342,7 @@ class Observer:
             if progress is not None:
                 progress.tells_text = True
                 await progress.begin()
-                # Why it was not followed to its end is raised by its `result`.
+                # If the events break off, `turn.result` raises the reason.
                 with suppress(GoalportError), progress.beating():
                     async with aclosing(turn.events()) as events:
                         async for event in events:

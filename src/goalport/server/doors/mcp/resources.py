@@ -1,9 +1,9 @@
-"""Resources: listing and reading goalport's own, those of exports and of raw handlers, and subscriptions to changes.
+"""Resources of goalport, of exports and of raw handlers: listing, reading, and subscriptions to changes.
 
-A cursor says of which list it is and where its page has ended, so it stays valid when the list changes meanwhile. What
-exports provide follows in the list, page by page, for the caller of the request; a provider that fails is left out.
-`publish.resources` makes the contents of the own ones, and `notifications` notifies the subscribers, which are
-clients of both eras; `server` is above.
+A cursor names its list and the last entry of its page, so it stays valid when the list changes meanwhile. The resources
+of exports come last in the list, as the caller of the request may see them; a provider that fails is skipped.
+`publish.resources` makes the contents of goalport's own resources, and `notifications` notifies the subscribers, which
+are clients of both eras; `server` is above.
 """
 
 import json
@@ -47,14 +47,14 @@ SourceT = TypeVar("SourceT")
 
 
 def cursor_of(kind: str, place: str) -> str:
-    """The cursor of a place in the list of a kind, which is one word."""
+    """The cursor of a place in a list; `kind`, one word, names the list."""
     return urlsafe_b64encode(f"{kind} {place}".encode()).decode()
 
 
 def place_of(params: types.PaginatedRequestParams | None, kinds: Sequence[str]) -> tuple[str, str] | None:
-    """The kind and the place that the cursor of a request says; None without a cursor.
+    """The kind and the place in the cursor of a request; None without a cursor.
 
-    Raises `MCPError` (-32602) for a cursor that is of none of these kinds.
+    Raises `MCPError` (-32602) for an invalid cursor, and for one of a kind that is not in `kinds`.
     """
     if params is None or params.cursor is None:
         return None
@@ -89,10 +89,10 @@ async def page_across(
     room: int,
     page: Callable[[SourceT, int, str], Awaitable[tuple[Sequence[ListedT], str]]],
 ) -> tuple[list[ListedT], str]:
-    """At most `room` entries of several sources, which are sorted by name, and the place of the next one.
+    """At most `room` entries of several sources, which are sorted by name, and the place of the next entry.
 
-    `page` gives a page of one source: at most so many entries, and where the next page begins. A place is a name and,
-    after a line break, where to go on in that source. Without more entries it is empty.
+    `page` takes a source, a limit and a cursor (empty at first), and returns a page of entries and the next cursor.
+    A place is the name of a source, a line break and a cursor of `page`; it is empty if there are no more entries.
     """
     found = list[ListedT]()
     first, _, after = begin.partition("\n")
@@ -212,12 +212,12 @@ def _not_found(uri: str) -> MCPError:
 
 
 async def initialized(context: Context, _: types.NotificationParams) -> None:
-    """Notify this handshake-era client of changed lists, as its handshake is complete."""
+    """From now on, notify this handshake-era client of changed lists: its handshake is complete."""
     context.lifespan_context.notifications.session_of(context)
 
 
 async def subscribe(context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-    """Notify this client when the resource changes. Raises `MCPError` (-32602) if it may not read the resource."""
+    """Notify this client whenever the resource changes. Raises `MCPError` (-32602) if it may not read the resource."""
     state, uri = context.lifespan_context, str(params.uri)
     if not await _may_watch(state, uri):
         raise _not_found(uri)
@@ -238,7 +238,7 @@ async def unsubscribe(context: Context, params: types.UnsubscribeRequestParams) 
 
 
 async def _may_watch(state: McpState, uri: str) -> bool:
-    """Whether the current caller may watch a URI: one that it has the scopes for, if not of another's process."""
+    """Whether the caller may watch a URI: it has the scopes, and may follow the process or conversation there."""
     if state.access.lacks(scopes_of_resource(state, uri)):
         return False
     if conversation_id := conversation_at(uri):
@@ -248,7 +248,7 @@ async def _may_watch(state: McpState, uri: str) -> bool:
 
 
 async def _watch(state: McpState, uri: str) -> None:
-    """If the URI is of a process that has not ended, notify its subscribers of the process's events."""
+    """If the URI is of a process that has not ended, notify its subscribers at each event of the process."""
     own = read_uri(uri)
     process = await state.process(own.process) if own is not None and own.process else None
     if process is not None and not process.over:
@@ -292,7 +292,7 @@ class SubscriptionStreams:
     async def __call__(
         self, context: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Serve one stream, and tell on it of the tasks that the client names.
+        """Serve one stream, also with notifications about the tasks that the client names.
 
         Raises `MCPError` for a client that names tasks and does not declare the extension.
         """
@@ -319,9 +319,9 @@ class SubscriptionStreams:
         if not isinstance(named, list) or not all(isinstance(each, str) for each in cast("list[object]", named)):
             raise MCPError(types.INVALID_PARAMS, f"Expected a list of task ids as {_TASKS}.")
         found = [await task_of(context, each) for each in dict.fromkeys(cast("list[str]", named))]
-        # Unknown ones, and those of other callers, are left out.
+        # Unknown tasks, and tasks of other callers, are left out.
         stream = _Stream(context, [each for each in found if each is not None])
-        session = cast("ServerSession", stream)  # the handler sends notifications by it, and does nothing else
+        session = cast("ServerSession", stream)  # the handler only sends notifications with it
         refusal: MCPError | None = None
         result = types.SubscriptionsListenResult()
         async with anyio.create_task_group() as tasks:
@@ -339,7 +339,7 @@ class SubscriptionStreams:
 
 @dataclass(slots=True)
 class _Stream:
-    """The session of one stream: it adds the tasks to the acknowledgement, and tells of them after that."""
+    """The session of one stream: it adds the tasks to the acknowledgement, and sends their notifications after it."""
 
     context: Context
     tasks: Sequence[Task]
@@ -357,9 +357,9 @@ class _Stream:
         self.acknowledged.set()
 
     async def follow(self, task: Task) -> None:
-        """Tell the state of a task, and each other one, until the task has ended.
+        """Notify the client of the state of a task, now and at each change, until the task has ended.
 
-        It is read again as often as a client would poll, since another server may take the answers.
+        The state is read again as often as a client would poll, since another server may change it.
         """
         await self.acknowledged.wait()
         told: Mapping[str, Any] = {}

@@ -1,7 +1,7 @@
 """The MCP server: the SDK's low-level `Server`, which serves a publication to clients of every protocol version.
 
 It connects methods with handlers and declares the capabilities; lists, prompts and completion are answered here.
-`calls` answers tool calls, `resources` what concerns them; the transports are above.
+`calls` answers tool calls, and `resources` requests for resources; the transports are above.
 """
 
 import logging
@@ -194,7 +194,7 @@ class SkillProvider(Protocol):
     """Provides skills; it provides their files as resources too."""
 
     async def skill_entries(self, *, limit: int, after: str = "") -> tuple[Sequence[Mapping[str, Any]], str]:
-        """The entries of at most `limit` skills, and what the next are asked for with; empty: there are no more."""
+        """The entries of at most `limit` skills, and `after` for the next call; empty if there are no more."""
         ...
 
     async def skill_entry(self, uri: str, /) -> Mapping[str, Any] | None:

@@ -1,10 +1,10 @@
-"""Sessions of the handshake era, which need no server of their own: their ids hold what they were opened with.
+"""Sessions of the handshake era, whose ids hold the params of `initialize`, so that any server can serve them.
 
-The id of a session is a ticket, as in TLS: encrypted state that the client keeps. It gives no rights, since each
-request is authenticated by itself. The SDK answers each request in an `Exchange` of its own, whose connection begins
-with the content of the ticket, so any server with the keys can answer it. The log level and the subscriptions that a
-session has asked for since are remembered by the server, and told to its other workers. A message that concerns another
-request of the session, such as an answer or a cancellation, is passed on to that.
+The id of a session is a ticket, as in TLS: state that a server encrypts and the client stores. It grants no rights,
+since each request is authenticated by itself. The SDK answers each request on a new connection (`Exchange`), set up
+from the ticket, so any server with the keys can answer it. The log level and the subscriptions of a session are kept in
+memory, and sent to the other workers of the server. A message about another request of the session, such as an answer
+or a cancellation, is passed on to that request.
 """
 
 import hmac
@@ -51,21 +51,21 @@ from goalport.server.doors.mcp.state import McpState
 _MOST: Final = 2_048
 """The longest ticket in characters. Proxies allow 4 KiB to 8 KiB for a header; common clients need 200 to 400."""
 _MOST_CONTENT: Final = 4_096
-"""The most characters that a ticket holds, compressed or not: tickets are remembered as they were decrypted."""
+"""The most characters in a ticket before compression; decrypted tickets are cached."""
 _IDENTITY: Final = ("name", "title", "version")
 """The fields of `clientInfo` that a ticket holds; others, such as icons, may be long."""
 _RECENT: Final = 1_000
-"""How many tickets are remembered as they were decrypted: one opens with each call of its session."""
+"""The number of decrypted tickets that are cached: each call of a session opens its ticket."""
 _UNNAMED: Final = {"name": "", "version": ""}
-"""The client of a ticket that would be too long otherwise; it counts as one that has no capabilities."""
+"""Replaces the client info if a ticket would be too long; the client then counts as one without capabilities."""
 _PURPOSE: Final = "goalport session ticket 1"
 
 
 class SessionTickets:
-    """Issues and opens the tickets of the servers that share `keys` and `name`; the first key encrypts.
+    """Issues and opens tickets. Servers with the same `keys` and `name` share them; the first key encrypts.
 
-    The keys in use are derived from these, the name and the principal. So the ticket of another principal, or of
-    another server with the same keys, cannot be decrypted.
+    The encryption keys are derived from `keys`, `name` and the principal. So a ticket of another principal, or of a
+    server with another name, cannot be decrypted.
     """
 
     def __init__(self, keys: Sequence[bytes], name: str, ttl_seconds: float) -> None:
@@ -91,7 +91,7 @@ class SessionTickets:
         return None
 
     def open(self, ticket: bytes, principal: Principal | None) -> InitializeRequestParams | None:
-        """The `params` of the session; None if the ticket is expired, or is not one of this principal.
+        """The `initialize` params of the session; None if the ticket is expired, or belongs to another principal.
 
         A revision that this server no longer speaks counts as expired: the client has to agree on another one.
         """
@@ -105,7 +105,7 @@ class SessionTickets:
         return None if expired else params
 
     def _decrypted(self, ticket: bytes, principal: Principal | None) -> tuple[float, InitializeRequestParams]:
-        """When a session was opened, and with what. Raises `InvalidRequestState`."""
+        """When a session was opened (seconds since 1970), and its params. Raises `InvalidRequestState`."""
         issued, agreed, client, capabilities = json.loads(
             zlib.decompress(self._codec(principal).unseal(ticket.decode("latin-1")))
         )
@@ -123,17 +123,17 @@ _TERMINATED: Final = "Session terminated before the request completed"
 
 @dataclass(eq=False, slots=True)
 class OpenCall:
-    """A call that is answered without the SDK, in `scope`."""
+    """A call that is answered without the SDK; cancelling `scope` ends it."""
 
     request_id: RequestId
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     refusal: JSONRPCError | None = None
-    """The error of the response, as the SDK has it; None if nobody has ended the call."""
+    """The error to respond with, the same as the SDK's; None if nobody has ended the call."""
     terminated: bool = False
     """Whether the session was ended in the middle of the call."""
 
     async def take(self, message: Mapping[str, Any]) -> None:
-        """Take a cancellation."""
+        """Cancel the call if the message says so; other messages are ignored."""
         if message.get("method") == _CANCELLED:
             self.refusal = refusal(self.request_id, "Request cancelled", REQUEST_CANCELLED)
             self.scope.cancel()
@@ -150,26 +150,26 @@ class Session:
 
     ticket: bytes
     params: InitializeRequestParams | None = None
-    """Those that opened it; None while only another worker has had requests of it."""
+    """The params of `initialize`; None until this worker gets a request of the session."""
     state: SessionState = field(default_factory=SessionState)
     requests: "dict[str, OpenCall | Exchange]" = field(default_factory=dict[str, "OpenCall | Exchange"])
-    """Those that are open, by the texts of their ids, since the SDK takes "7" and 7 for one id."""
+    """The open requests by the texts of their ids, since the SDK treats "7" and 7 as one id."""
     stream: "Exchange | None" = None
-    """The stream on which the client gets messages that belong to no request, if it has one open here."""
+    """The GET stream, for messages that belong to no request; None if none is open at this worker."""
 
     @property
     def elicits(self) -> bool:
-        """Whether its client can ask a person."""
+        """Whether the client can ask a person (elicitation)."""
         return self.params is not None and self.params.capabilities.elicitation is not None
 
     @property
     def opens(self) -> "list[OpenCall | Exchange]":
-        """What is open of it here: its requests, and its stream."""
+        """The requests of the session that are open at this worker, and its stream."""
         return [*self.requests.values(), *([self.stream] if self.stream else [])]
 
     @contextmanager
     def opened(self, request_id: RequestId | None, request: "OpenCall | Exchange") -> Generator[None]:
-        """The time in which a request is open; a notification, which has no id, is never."""
+        """A context in which a request counts as open; a notification, which has no id, does not."""
         if request_id is not None:
             self.requests[str(request_id)] = request
         try:
@@ -179,7 +179,7 @@ class Session:
                 del self.requests[str(request_id)]
 
     async def take(self, message: Mapping[str, Any]) -> bool:
-        """Pass on a message to the requests that it may concern; False if none of them is here."""
+        """Pass a message to the open requests that it may concern; False if this worker has none of them."""
         match message:
             case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as cancelled}}:
                 found = [each] if (each := self.requests.get(str(cancelled))) else []
@@ -191,7 +191,7 @@ class Session:
 
 
 class Sessions:
-    """The sessions of a server. Of at most `max_sessions` it remembers more than their tickets say."""
+    """The sessions of a server. It stores log level and subscriptions of at most `max_sessions` of them."""
 
     def __init__(self, server: GoalServer, state: McpState) -> None:
         self._server, self._state = server, state
@@ -199,14 +199,14 @@ class Sessions:
         self._tickets = SessionTickets(state.keys, settings.name, settings.state_ttl_seconds)
         self._most = settings.max_sessions
         self._known: dict[bytes, Session] = {}
-        """Those that were used, the one that was used longest ago first."""
+        """The sessions by ticket, least recently used first."""
         self._ended: dict[bytes, None] = {}
-        """The latest tickets whose sessions were ended by their clients."""
+        """The tickets of the sessions that clients ended last, which are refused."""
         self.tell_workers: Callable[[Mapping[str, Any]], None] = lambda _: None
-        """Tells the other workers of this server; each of them is to `hear` it."""
+        """Sends a message to the other workers of this server, which pass it to `hear`."""
 
     def of(self, scope: Scope) -> Session | None:
-        """The session of a request; None if it names none, or one that is not its caller's."""
+        """The session that a request names; None if it names none, or one that has ended or is another caller's."""
         ticket = header(scope, SESSION_ID)
         params = None if not ticket or ticket in self._ended else self._tickets.open(ticket, current_principal())
         if params is None:
@@ -216,7 +216,7 @@ class Sessions:
         return session
 
     async def answer(self, session: Session, scope: Scope, receive: Receive, send: Send, *, as_json: bool) -> None:
-        """Answer a request of a session; `as_json`: not as an event stream."""
+        """Answer a request of a session, as an event stream, or with `as_json` as one JSON body."""
         message, headers = message_of(scope), {SESSION_ID.decode(): session.ticket.decode()}
         exchange = Exchange(self._server, self._state, session.ticket, session, as_json=as_json)
         match scope["method"]:
@@ -244,7 +244,7 @@ class Sessions:
                         await take_from_elsewhere(self._state, message)
                     case _:
                         pass
-                # Afterwards, so that what the client sends next does not overtake it.
+                # Respond last, so that the next message of the client cannot overtake this one.
                 accepted = Response(status_code=HTTPStatus.ACCEPTED, headers=headers, media_type="application/json")
                 await accepted(scope, receive, send)
             case _:
@@ -252,7 +252,7 @@ class Sessions:
                     await exchange.serve(scope, receive, send)
 
     async def begin(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request without a valid session; one that opens a session gets a ticket."""
+        """Answer a request without a valid session; `initialize` gets a ticket."""
         if header(scope, SESSION_ID):
             answer = error_response(refusal(None, "Session not found"), HTTPStatus.NOT_FOUND)
             await answer(scope, receive, send)
@@ -264,7 +264,7 @@ class Sessions:
         await exchange.serve(scope, receive, send)
 
     async def hear(self, told: Mapping[str, Any]) -> None:
-        """Take what another worker tells."""
+        """Handle a message of another worker."""
         ticket = told["session"].encode()
         if message := told.get("message"):
             if ticket in self._known:
@@ -277,7 +277,7 @@ class Sessions:
             self._state.notifications.subscribe(state.uris, told["uris"])
 
     def _session(self, ticket: bytes) -> Session:
-        """The session of a ticket, which is used now. For its room, the one that was used longest ago is forgotten."""
+        """The session of a ticket, marked as used. To make room, the least recently used idle session is dropped."""
         session = self._known.pop(ticket, None)
         if session is None:
             session = new = Session(ticket)
@@ -308,7 +308,7 @@ class Sessions:
 
 
 class Exchange:
-    """One request, answered by the SDK on a connection of its own; of a session, or one that may open it."""
+    """One request, of a session or to open one, that the SDK answers on a new connection."""
 
     def __init__(
         self, server: GoalServer, state: McpState, ticket: bytes, session: Session | None, *, as_json: bool = False
@@ -338,7 +338,7 @@ class Exchange:
                 with anyio.CancelScope(shield=True):
                     await self.transport.terminate()
         if self._terminated and self._as_json:
-            # The SDK gives no id, with the status 500, and clients cannot tell which of their calls has ended.
+            # The SDK would respond with status 500 and no id: clients could not tell which of their calls has ended.
             ended = refusal(message_of(scope).get("id"), _TERMINATED, INTERNAL_ERROR)
             await error_response(ended, HTTPStatus.OK, self._ticket)(scope, receive, send)
 
@@ -357,7 +357,7 @@ class Exchange:
         return connection
 
     async def take(self, message: Mapping[str, Any]) -> None:
-        """Take its cancellation, or the answer to what it has asked the client; others are ignored."""
+        """Pass the SDK a cancellation, or an answer to a request that it has sent to the client; others are ignored."""
 
         async def receive() -> Message:
             return {"type": "http.request", "body": json.dumps(message).encode()}
@@ -378,7 +378,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class _StreamOf:
-    """The way to the client for what belongs to no request: the stream of its session, if it is here."""
+    """Sends messages that belong to no request on the GET stream of the session, if this worker has it."""
 
     session: Session
 

@@ -1,10 +1,10 @@
-"""The state of one MCP server: how failed requests are answered, cancelled at another server, and refused by scopes.
+"""The state of one MCP server; errors of handlers, cancellations at other servers, and the check of scopes.
 
 Handlers get it as the SDK's lifespan context; `calls`, `resources` and `server`, above, do the work. Only this module
 of the room catches every exception: a bug in a handler becomes an error for the caller and a traceback in the log.
 
 Scopes are checked twice by the same rule. Over HTTP, `guarded` looks at the message before the SDK does, and refuses
-with status 403 and a challenge, by which clients ask for more rights (step-up). `check_scopes` checks the requests of
+with status 403 and a challenge, with which clients ask for more rights (step-up). `check_scopes` checks the requests of
 every transport: it refuses where there is no HTTP, and where the setting `auth.step_up` is "tool-error".
 """
 
@@ -68,9 +68,9 @@ class McpState:
         self.cancellations = Cancellations(self.platform)
         self.answers = AnswerFormat(self.settings.max_result_bytes)
         self.asked: set[str] = set()
-        """The ids of the questions that clients are asked in the middle of their calls just now."""
+        """The ids of the questions that clients are being asked now, in the middle of their calls."""
         self.asking_calls: dict[str, object] = {}
-        """Calls of upstream tools whose clients have been asked and have to repeat their calls, by their states."""
+        """Calls of upstream tools that wait for their clients to repeat them with answers, by `requestState`."""
         publisher.subscribe(self.notifications.announce)
 
         def mark(conversation_id: str) -> None:
@@ -81,11 +81,11 @@ class McpState:
 
     @property
     def publication(self) -> Publication:
-        """What the caller of the current request may list and use of the current publication."""
+        """The part of the current publication that the caller of the current request may list and use."""
         return self.access.publication
 
     async def process(self, process_id: str) -> AgentProcess | None:
-        """A process that the current caller may follow; None if there is none, or, without a difference, another's.
+        """A process that the current caller may follow; None if there is none, or if it is another caller's.
 
         Raises `BadInput` if it cannot be read.
         """
@@ -114,13 +114,13 @@ class McpState:
 
     @property
     def call_site(self) -> DirectCalls:
-        """What tools that are called without a process get to know: the caller of this request, and who listens."""
+        """The context of tools that are called without a process: the caller of this request, and the listeners."""
         return DirectCalls(current_caller(), self.platform.processes.listeners)
 
     async def answer_of(self, name: str, handling: Awaitable[T]) -> T:
         """The result of a handler; `name` is the tool, prompt or resource that it answers for.
 
-        Lets `MCPError` pass, and what tells the caller what to do, and raises `HandlerFailed` for any other exception.
+        Errors that tell the caller what to do pass; `ToolError` becomes `MCPError`, other exceptions `HandlerFailed`.
         """
         try:
             return await handling
@@ -142,16 +142,16 @@ Context = ServerRequestContext[McpState, Any]
 
 _CALL, _GIVEN_UP, _ANSWERED = "call", "cancelled", "answered"
 _BRIEF: Final = 0.5
-"""Seconds after which a call is written down: most calls are answered before."""
+"""Seconds after which a call is recorded in the store: most calls are answered before."""
 _RECENT: Final = 120.0
-"""Seconds for which a cancellation counts that came before its call was written down; clocks may differ."""
+"""Seconds for which a cancellation stays valid if it was stored before its call; clocks may differ."""
 
 
 class Cancellations:
-    """Cancellations of calls that another server answers: a session's `notifications/cancelled` may reach any server.
+    """Cancels calls that another server answers, since a session's `notifications/cancelled` may reach any server.
 
-    The SDK cancels a call of its own program. For one that a process of another program answers, the two meet in the
-    store, under a key of the session's ticket and the id of the request. Only durable processes can be reached so.
+    The SDK cancels calls of its own program. A call of another program and its cancellation meet in the store, under a
+    key made from the session's ticket and the id of the request. This works for durable processes only.
     """
 
     def __init__(self, platform: AgentPlatform) -> None:
@@ -162,7 +162,7 @@ class Cancellations:
 
     @contextmanager
     def reachable(self, session: bytes | None, request_id: object, watch: Watch) -> Generator[None]:
-        """The time in which a call waits for a process, so that a cancellation can reach it from any server."""
+        """A context in which a call waits for a process, and cancellations from any server can reach it."""
         if session is None or watch.detached or not (self._store.durable and watch.process.durable):
             yield
             return
@@ -178,7 +178,7 @@ class Cancellations:
             answered.set()
 
     async def _announce(self, call: str, watch: Watch, answered: asyncio.Event) -> None:
-        """Write the call down until it is answered, unless that is soon; end it if it was cancelled meanwhile."""
+        """Record a call in the store until it is answered, unless that is soon; end it if it was cancelled already."""
         with suppress(TimeoutError):
             await asyncio.wait_for(answered.wait(), _BRIEF)
             return
@@ -196,7 +196,7 @@ class Cancellations:
             _log.debug("A call can be cancelled at this server only: %s", error)
 
     async def cancel(self, session: bytes, request_id: object) -> None:
-        """End the process of a call that another server answers, unless it goes on without its caller."""
+        """End the process of a call that another server answers, unless the process is detached."""
         call = _key(session, request_id)
         if call in self._here or not self._store.durable:
             return
@@ -224,7 +224,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 async def scopes_lacked(state: McpState, method: str, params: Mapping[str, Any] | None) -> Scopes | None:
-    """The scopes that a request needs, if its caller does not have them all; else None.
+    """The scopes that a request needs, if its caller lacks some of them; else None.
 
     Parameters that are missing or of a wrong type are not checked.
     """
@@ -253,7 +253,7 @@ async def scopes_lacked(state: McpState, method: str, params: Mapping[str, Any] 
 
 
 def scopes_of_resource(state: McpState, uri: str) -> Scopes:
-    """The scopes to read or watch a resource. It is looked up in the order in which `resources` finds it."""
+    """The scopes to read or watch a resource. The order of lookup is the same as in `resources`."""
     whole = state.publisher.publication
     scopes = whole.scopes
     if uri in scopes.resources:
@@ -268,10 +268,10 @@ def scopes_of_resource(state: McpState, uri: str) -> Scopes:
 
 
 async def _of_process(state: McpState, named: object) -> Scopes:
-    """What it takes to change how the process goes on that has this id, or a task of this id."""
+    """The scopes to answer or end a process; `named` is its id, or the id of its task."""
     try:
         process = await state.process(named.partition(":")[0]) if isinstance(named, str) else None
-    except BadInput:  # the request itself is told why
+    except BadInput:  # the handler of the request reports it
         process = None
     return state.access.base if process is None else state.access.of_process(process)
 
@@ -286,10 +286,10 @@ async def check_scopes(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
 
 
 def guarded(app: ASGIApp, state: McpState) -> ASGIApp:
-    """The app, behind a guard where requests that lack scopes are refused by HTTP status 403 and a challenge.
+    """The app, behind a guard that refuses requests which lack scopes, with HTTP status 403 and a challenge.
 
-    It stands behind `PostReader` and decides by the body alone. A message that its headers contradict never runs:
-    `PostReader` has refused it, or in revision 2026-07-28 the SDK will.
+    The guard runs inside `PostReader` and decides by the body alone. A message that contradicts its headers is never
+    handled: `PostReader` has refused it, or since revision 2026-07-28 the SDK will.
     """
     challenges = state.access.challenges
     if challenges is None or state.settings.auth.step_up != "http":
@@ -303,7 +303,7 @@ def guarded(app: ASGIApp, state: McpState) -> ASGIApp:
             await app(scope, receive, send)
             return
         if method == "tools/call" and isinstance(name := params.get("name"), str):
-            # It is logged as a call that a tool refuses is.
+            # It is logged like a call that a tool refuses.
             with state.publisher.calls.of("mcp", name[:_LONGEST_NAME], current_caller()) as call:
                 call.known, call.status = name in state.publisher.publication.tools, "refused"
         refused = challenges.at(route_path(scope)).insufficient_scope(lacked, state.access.refusal(lacked))

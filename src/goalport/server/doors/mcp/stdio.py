@@ -1,7 +1,7 @@
 """The stdio transport: one client, one message in each line of stdin and stdout, lines of limited length.
 
-Each line gets an answer if its sender waits for one. The SDK would ignore a line that is not a valid message, and
-buffer a line without end; so this module reads the lines, and the SDK writes them. Empty lines are ignored.
+This module reads the lines, and the SDK writes them. The SDK would ignore lines that are not valid messages, and buffer
+lines of any length; here such lines are answered with an error. Empty lines are ignored.
 `jsonrpc` says which messages are valid; `site` starts the transport and ends it.
 """
 
@@ -32,7 +32,7 @@ from goalport.server.doors.mcp.state import McpState
 from goalport.server.publish.publisher import Publisher
 
 _ID: Final = re.compile(rb'"id"\s*:\s*(?:([0-9]{1,15})|"([^"\\]{1,100})")')
-"""The id that seems to be in a line which cannot be parsed."""
+"""Finds what seems to be the id in a line that cannot be parsed."""
 _CHUNK: Final = 65_536
 
 
@@ -44,10 +44,10 @@ class Stdio:
         self._server, _ = make_server(McpState(publisher, access))
 
     async def serve(self, handshake: EarlyHandshake | None = None) -> None:
-        """Answer the messages on stdin until its end, from those on that `handshake` has read."""
+        """Answer the messages on stdin until its end, first the ones that `handshake` has read already."""
         earlier = await to_thread.run_sync(handshake.wait, abandon_on_cancel=True) if handshake else b""
-        # Other code of this process finds stdin empty meanwhile. The SDK does so only when it reads the lines itself,
-        # without a limit of their length.
+        # Other code of this process finds stdin empty meanwhile. The SDK arranges that only when it reads the lines
+        # itself, without a limit of their length.
         source, release = _claim_fd(0, sys.stdin, "rb", _open_stdin_diversion)
         try:
             lines = BufferedReader(_Prefixed(earlier, source))
@@ -82,7 +82,7 @@ class _Prefixed(RawIOBase):
 
 @dataclass(slots=True)
 class _WithoutAnswered(AbstractAsyncContextManager["_WithoutAnswered"]):
-    """The outgoing messages without the response that the client already has."""
+    """Sends all messages but the response to the request with the id `answered`, which the client has already."""
 
     outgoing: WriteStream[SessionMessage]
     answered: int | str | None

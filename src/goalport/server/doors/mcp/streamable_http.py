@@ -1,13 +1,13 @@
 """Streamable HTTP: `/mcp`, for every revision of the protocol.
 
-A call is answered as one JSON body if no message can precede its answer, else as an event stream. Most calls do not
-reach the SDK, whose transport costs more than the call. A call is such a common one if the SDK would find nothing wrong
-with the request, by the SDK's own rules, and if the tool is a function or a goal that asks nobody; the handlers are
-those of every call. Everything else goes to the SDK unchanged, which so decides what is answered to a request that is
-wrong. `tests/rooms/serve/test_common_calls.py` compares the answers of the two.
-If another call asks for no progress and no log messages, and its tool sends no requests to the client, the SDK is told
-to answer with JSON, because its stream doubles the server's cost of a quick call. `jsonrpc.PostReader` has checked each
-message before, and `sessions` serves what is of a session.
+A call is answered as one JSON body if no message can precede its answer, else as an event stream. Most calls are
+answered without the SDK, whose transport costs more than the call. These common calls are valid by the SDK's own rules,
+and their tools are functions, or goals that ask nobody; they run through the same handlers as all calls. Every other
+request goes to the SDK unchanged, so the SDK decides how an invalid request is answered.
+`tests/rooms/serve/test_common_calls.py` compares the answers with and without the SDK.
+If another call asks for no progress and no log messages, and its tool sends no requests to the client, the SDK answers
+it with JSON, because its event stream doubles the server's cost of a quick call. `jsonrpc.PostReader` has checked each
+message before, and `sessions` serves the requests of sessions.
 """
 
 import asyncio
@@ -59,9 +59,9 @@ from goalport.server.publish.output import Wire, WrittenResult
 
 _log = logging.getLogger(__name__)
 _PATIENCE: Final = 1.0
-"""Seconds after which an answer takes long."""
+"""Seconds after which a reply without an answer becomes an event stream."""
 _GATHER: Final = 0.05
-"""Seconds for which a notification waits to be sent together with those that follow it."""
+"""Seconds for which a notification waits, to be sent together with later ones."""
 _STREAM: Final = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -75,36 +75,36 @@ _PARAMS: Final = {
     version: cast("type[BaseModel]", CLIENT_REQUESTS["tools/call", version].model_fields["params"].annotation)
     for version in (LATEST_HANDSHAKE_VERSION, *MODERN_PROTOCOL_VERSIONS)
 }
-"""What a revision asks of the parameters of a call; the rest of the message has been checked."""
+"""The SDK's models of the parameters of a call, by revision; the rest of the message has been checked."""
 _MORE: Final = frozenset({"inputResponses", "requestState", "task"})
-"""Parameters by which a call goes on with an earlier one, or asks for a task."""
+"""Parameters with which a call continues an earlier one, or asks for a task."""
 
 
 class Reply:
     """The reply to one call: one JSON body, or an event stream.
 
-    It is a stream if there is a notification to send, or if the answer takes longer than `_PATIENCE`, so that no proxy
-    times out and the disconnect of a client is noticed; with `streams` in any case. `ping_seconds` is the interval of
-    the pings of a stream that takes long. `ticket` is the id of the session of the call; empty: it has none.
+    It becomes a stream when there is a notification to send, or when the answer takes longer than `_PATIENCE`, so that
+    no proxy times out and a disconnect of the client is noticed. With `streams` it is always a stream. `ping_seconds`
+    are the seconds between two pings. `ticket` is the id of the session of the call; empty if it has none.
     """
 
     def __init__(
         self, scope: Scope, receive: Receive, send: Send, ping_seconds: float, *, ticket: bytes, streams: bool
     ) -> None:
         self.disconnect = scope[DISCONNECT] = Disconnect()
-        """Whether the client has disconnected; that is looked at once the answer takes longer than `_PATIENCE`."""
+        """Whether the client has disconnected; this is watched only once the answer takes longer than `_PATIENCE`."""
         self.streams = streams
-        """Whether it is a stream in any case."""
+        """Whether the reply is always a stream."""
         self._receive, self._send, self._ping_seconds, self._ticket = receive, send, ping_seconds, ticket
         self._answered = False
         self._begun = False
         """Whether the headers of a stream were sent."""
         self._sending = asyncio.Lock()
-        """Held while something is sent, so that what waits for a slow reader is not overtaken."""
+        """Locked while something is sent, so that messages to a slow reader keep their order."""
         self._unsent: list[bytes] = []
-        """Events that wait for those that follow, or for the answer."""
+        """Events that wait to be sent together with later ones, or with the answer."""
         self._parts: list[bytes] = []
-        """The body of the answer of a stream, as far as it has come."""
+        """The pieces so far of the answer's body, in a stream."""
         self._tasks: list[asyncio.Task[None]] = []
         """The tasks that send notifications, keep the stream open and watch the connection."""
         self._loop = asyncio.get_running_loop()
@@ -120,7 +120,7 @@ class Reply:
             task.cancel()
 
     async def notify(self, method: str, **params: object) -> None:
-        """Add a notification to the stream; it is sent soon, or before the answer. After that it is dropped."""
+        """Send a notification soon, and before the answer. After the answer it is dropped."""
         if not self._answered:
             told = {name: each for name, each in params.items() if each is not None}
             self._unsent.append(_event(to_json({"jsonrpc": "2.0", "method": method, "params": told})))
@@ -128,13 +128,13 @@ class Reply:
                 self._flushing = self._loop.call_later(_GATHER, self._spawn, self._send_events)
 
     async def send(self, message: Message) -> None:
-        """Send the answer, given as the messages of a JSON response: as these, or as the last event of a stream.
+        """Send one ASGI message of the JSON response with the answer; in a stream, its body becomes the last event.
 
-        An answer without a body ends a stream without an event.
+        An empty body ends a stream without an event.
         """
         self._answered = True
         if not (self._begun or self.streams or self._unsent):
-            # The tasks that begin a stream may have been created already without having run.
+            # Tasks that would begin a stream may have been created already, and must not run.
             self.end()
             await self._send(message)
             return
@@ -146,7 +146,7 @@ class Reply:
             await self._send_events(more=False)
 
     async def _send_events(self, more_events: bytes = b"", *, more: bool = True) -> None:
-        """Send the headers of the stream, unless they are sent, and the events that wait."""
+        """Send the waiting events, and before the first ones the headers of the stream."""
         async with self._sending:
             if not self._begun:
                 session = [(SESSION_ID, self._ticket)] if self._ticket else []
@@ -175,13 +175,13 @@ class Reply:
 
 
 def _event(message: bytes) -> bytes:
-    """An event of a message, which is JSON in one line."""
+    """The server-sent event of a message, which is JSON in one line."""
     return b"event: message\r\ndata: %b\r\n\r\n" % message
 
 
 @dataclass(frozen=True, slots=True)
 class _CommonCall:
-    """A request to call a tool, in which nothing is wrong, and that is answered without the SDK."""
+    """A valid request to call a tool, which is answered without the SDK."""
 
     state: McpState
     id: types.RequestId
@@ -189,13 +189,13 @@ class _CommonCall:
     params: types.CallToolRequestParams
     session: Session | None
     token: types.ProgressToken | None
-    """By which the client is told progress; None: it is told none."""
+    """The client's progress token; None if it asked for no progress."""
     stamp: Wire
-    """What the `_meta` of the result says besides its own, since revision 2026-07-28."""
+    """What is added to the `_meta` of the result since revision 2026-07-28; empty for older revisions."""
 
     @classmethod
     def read(cls, scope: Scope, session: Session | None, state: McpState, stamp: Wire) -> "_CommonCall | None":
-        """The call that a request makes; None if anything is wrong with it."""
+        """The call of a request; None if the SDK has to answer it, as it answers every invalid one."""
         message = message_of(scope)
         given = message["params"]
         if {*message} != _REQUEST or not _MORE.isdisjoint(given):
@@ -216,7 +216,7 @@ class _CommonCall:
         return cls(state, message["id"], version, params, session, token, stamp if modern else {})
 
     async def answer(self, reply: Reply) -> None:
-        """Answer it."""
+        """Call the tool, and send its answer as `reply`."""
         session, progress, level = self.session, None, self.session.state.log_level if self.session else None
         if self.stamp:
             level = cast("types.LoggingLevel | None", (self.params.meta or {}).get(types.LOG_LEVEL_META_KEY))
@@ -259,7 +259,7 @@ class _CommonCall:
         return HTTPStatus.OK, b"".join((b'{"jsonrpc":"2.0","id":', to_json(self.id), b',"result":', *result, b"}"))
 
     def _json(self, answer: object) -> Sequence[bytes]:
-        """An answer in the revision of the call, in pieces. Raises `MCPError` for content that the revision lacks."""
+        """The JSON of an answer, in pieces. Raises `MCPError` for content that the revision of the call lacks."""
         name = self.params.name
         published = self.state.publisher.publication.tools.get(name)
         is_typed = isinstance(published, GoalTool) and published.policy.output.schema is not None
@@ -295,7 +295,7 @@ class StreamableHttp:
             )
             for as_json in (False, True)
         }
-        """The SDK's, which answer requests without a session as event streams, or as JSON."""
+        """The SDK's managers of requests without a session, by whether they answer as JSON or as event streams."""
         self.sessions = None if state.settings.stateless else Sessions(server, state)
         # The SDK's middleware makes the span of a call.
         self._answers_common_calls = common_calls and not server.is_traced
@@ -362,7 +362,7 @@ class StreamableHttp:
         await watching_disconnect(app, scope, receive, send)
 
     def _kind_of(self, params: Mapping[str, Any], *, elicits: bool) -> tuple[bool, bool]:
-        """Whether a tool may send requests to its client before its answer, and whether a call of it is a common one.
+        """Whether a tool may send requests to its client before its answer, and whether its calls are common ones.
 
         `elicits`: the session's client can be asked. Since revision 2026-07-28 the client says so in each call.
         """

@@ -1,9 +1,9 @@
 """The Tasks extension (`io.modelcontextprotocol/tasks`) of revision 2026-07-28: processes that clients follow as tasks.
 
-A client that declares it gets a task from a goal that is long or may ask, and polls it; a task is a process, under the
-process's id, so any server of the same store answers for it. From a chatbot it gets one for each turn.
-Its questions are asked through the client by the rules of `elicitation`. If the client cannot be asked, the task is
-completed with the handle, so that nobody polls for ever.
+A client that declares it gets a task when it calls a goal that takes long or may ask, and polls the task. The task has
+the id of its process, so any server of the same store can answer. A call of a chatbot gets a task for its turn.
+The questions of a task are asked through the client by the rules of `elicitation`. If the client cannot be asked, the
+task is completed with the handle, so that nobody polls for ever.
 `calls` and `server` are above.
 """
 
@@ -38,12 +38,12 @@ from goalport.store import Sealed
 from goalport.tools.upstream.active_calls import PREFERS_HANDLE
 
 POLL_MS: Final = 1_000
-"""The milliseconds that clients are asked to let pass between two polls."""
+"""The suggested milliseconds between two polls of a client."""
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
-"""The statuses of tasks that change no more."""
+"""The final statuses of tasks."""
 _DAY: Final = 24 * 3_600
 _KEPT: Final = "goalport/task/"
-"""Begins the name under which the store keeps what became of answers to a question."""
+"""The prefix of the store's key for the answers that did not settle a question."""
 _NO_ANSWER: Final = "What came was not an answer: expected an action (accept, decline or cancel) and its content."
 
 
@@ -79,7 +79,7 @@ def refuse_without_tasks(context: Context) -> None:
 def gets_task(context: Context | None, policy: CallPolicy) -> bool:
     """Whether a call of a goal is answered with a task.
 
-    Raises `MCPError` with code -32021 where the goal is for clients with tasks alone and this one has none.
+    Raises `MCPError` with code -32021 if the goal requires tasks and the client does not declare them.
     """
     if context is None:
         return False
@@ -89,10 +89,10 @@ def gets_task(context: Context | None, policy: CallPolicy) -> bool:
 
 
 async def answer_or_task(observer: Observer, earlier: Round | None) -> HandlerResult | WrittenResult:
-    """The task of a process that a call started.
+    """The answer to a call of a client with tasks: usually the task of the process that the call started.
 
-    If its goal says a `wait_budget`, the call first waits so long for the result or for questions. The questions end it
-    as they end a call without a task; the repeated call, with the answers, is answered with the task.
+    If the goal has a `wait_budget`, the call first waits that long for the result or for questions. Questions end the
+    call as without tasks; the client repeats the call with the answers, and gets the task.
     """
     context, process, policy = observer.context.sdk, observer.process, observer.policy
     assert context is not None
@@ -115,7 +115,7 @@ async def _get(context: Context, params: _TaskParams) -> HandlerResult:
 
 
 async def _update(context: Context, params: _TaskUpdateParams) -> HandlerResult:
-    """Answer `tasks/update`: take the answers to questions of a task; answers to others are left out."""
+    """Answer `tasks/update`: accept the answers to questions of a task; answers to other questions are ignored."""
     task, state = await _task(context, params.task_id, "tasks/update"), context.lifespan_context
     process = task.process
 
@@ -141,7 +141,7 @@ async def _update(context: Context, params: _TaskUpdateParams) -> HandlerResult:
 
 
 async def _cancel(context: Context, params: _TaskParams) -> HandlerResult:
-    """Answer `tasks/cancel`: end what a task does; one that has ended stays as it is."""
+    """Answer `tasks/cancel`: end the process of a task; a task that has ended stays as it is."""
     task, state = await _task(context, params.task_id, "tasks/cancel"), context.lifespan_context
     if not (task.process.status.ended or (task.message_id and await reply_of_task(state, task) is not None)):
         await state.stop(task.process)
@@ -149,12 +149,12 @@ async def _cancel(context: Context, params: _TaskParams) -> HandlerResult:
 
 
 async def state_of(context: Context, task: Task) -> Wire:
-    """What a client is told of a task: its status, and the questions, the result or the error. Raises `MCPError`."""
+    """A task as its client sees it: its status, and the questions, the result or the error. Raises `MCPError`."""
     state = context.lifespan_context
     try:
         with _store_errors():
             status = await state.answer_of(f"task {task.id}", _status(context, task))
-    except HandlerFailed as failure:  # such as an answer that this server cannot write
+    except HandlerFailed as failure:  # such as a result that this server cannot serialize
         message = failure.error.message
         error = {"code": failure.error.code, "message": message}
         status = {"status": "failed", "statusMessage": message, "error": error}
@@ -206,19 +206,19 @@ async def _status(context: Context, task: Task) -> Wire:
         if known:
             asked = "; ".join(first_line(each.message) for each in process.open_questions if each.id in requests)
             return {"status": "input_required", "statusMessage": _words(asked), "inputRequests": known}
-        # Between an answer and what follows from it a process still waits, but for nothing; or it has just asked again.
+        # Right after an answer the process still counts as waiting, without open questions; or it has just asked again.
         if outcome is None or requests or elicitation.page or not process.open_questions:
             done = len(process.history)
             return {"status": "working", "statusMessage": f"{done} of {done + len(process.plan)} actions are done"}
     return {"status": "completed", "result": state.answers.of(CallPolicy.of_process(process), process, outcome).wire}
 
 
-# How often answers to the open questions of a task were refused, and the mistakes in the last ones, are kept in the
-# store, for all its servers; encrypted, as mistakes quote what a person typed, and without a key they are left out.
+# The store has, for all its servers, how often the answers to an open question of a task were refused, and the mistakes
+# in the last one. Mistakes quote what a person typed: they are encrypted, and without a key they are not stored.
 
 
 async def _kept_round(state: McpState, process: AgentProcess) -> Round:
-    """What was asked so far of the questions that are open, as a call without tasks would have it."""
+    """What was asked so far about the open questions of a process, as a `Round` from the store."""
     kept, codec = Round(process.id), state.platform.processes.codec(process.id)
     for question in process.open_questions:
         sealed, count = await state.platform.store.join(f"{_KEPT}{question.id}", "", "0")
@@ -238,7 +238,7 @@ async def _kept_round(state: McpState, process: AgentProcess) -> Round:
 async def _keep(
     state: McpState, process: AgentProcess, now: Round, before: Mapping[str, int], answered: Iterable[str]
 ) -> None:
-    """Keep what became of answers that left their questions open, unless something was kept meanwhile."""
+    """Store the effects of answers that left their questions open, unless another server has stored some meanwhile."""
     for question in before.keys() & answered:
         times, problems = now.asked[question], _words(now.problems.get(question, ""))
         opened = question in now.opened
@@ -252,13 +252,13 @@ async def _keep(
 
 
 def _key(question: str, count: int) -> str:
-    """The key under which a client is asked a question: it answers a key once, and may be asked the question again."""
+    """The key of a question for clients: they answer each key once, so a repeated question gets a new one."""
     return f"{question}.{count}" if count else question
 
 
 @contextmanager
 def _store_errors() -> Generator[None]:
-    """Tell the client of a store that does not answer; it may poll again."""
+    """Raise `MCPError` if the store does not answer; the client may poll again."""
     try:
         yield
     except (StoreError, HandedOver) as error:
@@ -266,7 +266,7 @@ def _store_errors() -> Generator[None]:
 
 
 def _described(state: McpState, task: Task) -> Wire:
-    """What a client is told of a task besides its status: among it for how long it is kept, if it has ended."""
+    """The fields of a task that do not depend on its status, among them how long it is stored, if it has ended."""
     process, settings = task.process, state.settings
     last = (each.started_at + timedelta(seconds=each.seconds) for each in process.history[-1:])
     asked = (each.asked_at for each in process.open_questions)

@@ -137,7 +137,7 @@ class OpenAiDoor:
     """Conversations as OpenAI's API has them."""
 
     exposed_headers: Sequence[str] = (CONVERSATION, "Retry-After", "x-should-retry")
-    """The response headers that a web page needs as a client."""
+    """The response headers that web pages of other origins may read (CORS)."""
 
     def __init__(self, publisher: Publisher, access: Access) -> None:
         door = HttpDoor("openai", _ROOT, publisher, access, refusal, _PATHS)
