@@ -184,7 +184,7 @@ class ClientConfig:
         return "\n".join(filter(None, [self.key_then, warning, after]))
 
     def added_to(self, text: str) -> str:
-        """The text of a file with the entry; the same text if it has the entry already.
+        """The text of a file with the entry added; the unchanged text if it has the entry already.
 
         Raises `ValueError` for a text that cannot be changed without the risk of losing data.
         """
@@ -298,7 +298,7 @@ def _config(client: Client, options: ConnectOptions, machine: Machine, settings:
     if not url:
         if options.key:
             raise BadInput(_NO_KEY_OVER_STDIO)
-        # With its absolute path, because clients start servers with a PATH of their own.
+        # With its absolute path, because clients start servers with another PATH.
         beside = Path(sys.executable).with_name("goalport.exe" if sys.platform == "win32" else "goalport")
         program = str(beside) if beside.exists() else shutil.which("goalport")
         command = [program] if program else [sys.executable, "-m", "goalport"]

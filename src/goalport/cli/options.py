@@ -61,7 +61,7 @@ def object_of(given: str, what: str) -> Mapping[str, Any]:
 
 
 def given_text(given: str) -> str:
-    """The text of an argument: that of a file after `@`, of stdin for `@-`, or the argument itself."""
+    """The text of an argument: the content of FILE for `@FILE`, standard input for `@-`, or the argument itself."""
     if given == "@-":
         return sys.stdin.read()
     if not given.startswith("@"):

@@ -91,7 +91,7 @@ class Prompts:
 
 
 def _chosen(typed: str, options: Sequence[Option]) -> str:
-    """The text of the option that was typed, or whose number was; the typed text if there is none."""
+    """The text of the option whose text, title or number was typed; the typed text if there is no such option."""
     for each in options:
         if typed in each:
             return each.text

@@ -53,7 +53,7 @@ async def answer_of(question: Question, send: Callable[[object], Awaitable[T]], 
         """The status of the question, once it is not open any more."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            with suppress(GoalportError):  # the answer itself tells what is wrong
+            with suppress(GoalportError):  # sending the answer reports what is wrong
                 if (now := await status()) != "open":
                     return now
 

@@ -193,7 +193,7 @@ class GoalRun:
         raise BadInput("\n".join([*mistakes, *([] if self._given else ["Give them as a JSON object with --input."])]))
 
     def wire(self, goal: Goal | None, value: object) -> Wire:
-        """The result as an MCP client would get it; `goal` is the one that was reached."""
+        """The result as an MCP client would get it; `goal` is the goal that was reached."""
         return OutputFormat.of(self._output).written(value).wire
 
     async def finish(self, planner: PlannerType | None) -> Outcome:

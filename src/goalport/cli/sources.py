@@ -89,7 +89,7 @@ class Source(Protocol):
 
 @contextmanager
 def runner_here() -> Generator[asyncio.Runner]:
-    """A runner for several coroutines on one event loop: that of the shell, or a new one for this block."""
+    """A runner for several coroutines on one event loop: the loop of the shell, or a new one for this block."""
     if runner := SHELL_LOOP.get():
         yield runner
     else:

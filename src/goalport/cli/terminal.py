@@ -86,7 +86,7 @@ def say(text: str) -> None:
 
 
 def confirmed(question: str, unattended: str) -> bool:
-    """Ask a person for a yes. Raises `BadInput` with the text `unattended` where nobody is at a terminal."""
+    """Ask a yes-or-no question. Raises `BadInput` with the text `unattended` if standard input is no terminal."""
     if not sys.stdin.isatty():
         raise BadInput(unattended)
     say(f"{question} [y/N] ")

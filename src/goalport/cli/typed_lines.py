@@ -1,7 +1,7 @@
 """Prompts on a terminal that can move its cursor: forms with arrow keys, and lines typed in a chat or a shell.
 
 prompt_toolkit draws them, on standard error; the event loop goes on while a person types. This module takes a quarter
-of a second to load, so it is loaded on a terminal.
+of a second to load, so it is imported only on a terminal.
 """
 
 import os

@@ -31,9 +31,9 @@ _DIM: Final = "\x1b[2m{}\x1b[0m"
 
 
 class View:
-    """Prints the steps of a process to standard error, a line for each, and what models are asked and reply.
+    """Prints the steps of a process to standard error, a line for each, and the prompts and replies of models.
 
-    A run goes on in the context `shown()`, and a person is asked something in the context `aside()`.
+    Use it in the context `shown()` while the process runs, and ask a person in the context `aside()`.
     """
 
     def __init__(self, *, steps: bool = True, prompts: bool = False, replies: bool = False) -> None:
@@ -72,7 +72,7 @@ def view_here(*, prompts: bool, replies: bool, quiet: bool) -> View:
     """A live view on a terminal that can move its cursor, otherwise a plain one; `quiet`: without the steps."""
     if quiet or not has_cursor(sys.stderr):
         return View(steps=not quiet, prompts=prompts, replies=replies)
-    # Imported here, because what draws takes a while to load.
+    # Imported here, because rich takes a while to load.
     from goalport.cli.live_view import LiveView
 
     return LiveView(prompts=prompts, replies=replies)
@@ -115,7 +115,7 @@ class ChatView:
     def __init__(self, *, steps: bool = True, texts: bool = True) -> None:
         self._steps, self._texts = steps, texts
         self._unfinished: set[TextIO] = set()
-        """The streams whose last line has not ended."""
+        """The streams whose last line has no line break yet."""
         self._coming = ""
         """The id of the message that is being streamed; empty: none is."""
 
@@ -148,7 +148,7 @@ class ChatView:
     def _write(self, stream: TextIO, text: str, *, dim: bool = False) -> None:
         if not text:
             return
-        if stream.isatty():  # the other one may be the same terminal
+        if stream.isatty():  # stdout and stderr may be the same terminal
             for other in self._unfinished - {stream}:
                 if other.isatty():
                     self._end_line(other)

@@ -62,8 +62,8 @@ class _AnyReferences(NamedReferences):
 class FakeEngine:
     """`engine = FakeEngine("Hello")`, and `engine.ai` is an `Ai` whose first response is "Hello".
 
-    `responses` are given in order, whatever is asked; see `expect_response`. `templates` is where `Ai.with_template`
-    finds its templates.
+    `responses` are returned in order, whatever is asked; see `expect_response`. `Ai.with_template` finds its templates
+    in `templates`.
     """
 
     def __init__(self, *responses: object, templates: Templates | None = None) -> None:
@@ -132,7 +132,7 @@ class FakeEngine:
         return agent_tool(agent)
 
     def references(self) -> NamedReferences:
-        """A stand-in for every reference and contributor that is named."""
+        """References that have a stand-in for every name."""
         return _AnyReferences()
 
     def take(self, asked: object) -> object:

@@ -206,7 +206,7 @@ class Answers(Generic[T]):
         return script(request)
 
     def _check(self, value: object) -> None:
-        """Raise `AssertionError` unless a model could give the value: it is of the type, and the same in JSON."""
+        """Raise `AssertionError` unless a model can reply with the value: its type fits, and JSON preserves it."""
         kind = self.pattern.kind
         if isinstance(kind, str):
             kind = str if kind == _TEXT else Sequence[float]

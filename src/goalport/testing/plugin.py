@@ -53,7 +53,7 @@ def agent_platform(request: pytest.FixtureRequest) -> object:
 
 @pytest.fixture
 def mcp_client(request: pytest.FixtureRequest) -> object:
-    """Clients in memory, of the workspace under test or of agents in the call: a `goalport.testing.McpClient`.
+    """Connects clients in memory to the workspace under test, or to agents in the call: a `goalport.testing.McpClient`.
 
     `async with mcp_client() as client` connects to the workspace, `mcp_client(services=[…])` with these in place of its
     own; `mcp_client(Hello(), services=[…])` serves just these agents: keyword arguments go to `AgentPlatform`, and

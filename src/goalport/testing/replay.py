@@ -183,10 +183,10 @@ class _Run(ModelsOfAnyName):
         keys.append(journal.key)
         replies = self._replies[journal.key] = []
         for each in steps:
-            if each.kind == "reply":  # whose name ends with the model, the hash of the request and a number
+            if each.kind == "reply":  # its name ends with the model, the hash of the request and a number
                 wanted = each.name.rpartition("#")[0].rpartition("-")[2]
                 replies.append((wanted, cast("ModelReply", each.value)))
-            if each.kind == "result":  # whose name begins with the key of its journal
+            if each.kind == "result":  # its name begins with the key of its journal
                 name = f"{journal.key}/{each.name.partition('/')[2]}"
                 journal.results[name] = cast("ToolResult", each.value)
 

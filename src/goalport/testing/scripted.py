@@ -1,4 +1,4 @@
-"""A language model that gives the replies of a test, so that everything above a model runs for real.
+"""A language model with the replies of a test, so that everything above a model runs for real.
 
 It takes the place of a provider's model, below the tool loop, the structured output and the guards.
 """
@@ -38,7 +38,7 @@ _WORD = re.compile(r"\s+|\S+\s*")
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """A reply that comes in the pieces that a test has chosen; made by `streams`."""
+    """A reply that is streamed in the pieces that a test has chosen; made by `streams`."""
 
     pieces: tuple[TextDelta | ThinkingDelta | BaseException, ...]
 

@@ -1,9 +1,9 @@
 """Who calls, and what they may list and do: what every door asks before it answers.
 
 The guard stores the credential of a request where the MCP SDK looks for it, since the SDK binds sessions to it and
-passes it to their tasks. A caller may do that for which its scopes include those that the publication requires. Nothing
-here knows a protocol: a door finds out which scopes a request needs, and refuses in its own words. Below the guard and
-the doors; the site makes one `Access` for all of them.
+passes it to their tasks. A caller may do something if its scopes include the scopes that the publication requires for
+it. Nothing here knows a protocol: a door finds out which scopes a request needs, and refuses in its own words. Below
+the guard and the doors; the site makes one `Access` for all of them.
 """
 
 from collections.abc import Iterable
@@ -92,7 +92,7 @@ class Access:
         self._publisher = publisher
         self._views = Views()
         self.challenges = None if authentication is None else authentication.challenges
-        """How requests are refused over HTTP; None: nobody is authenticated, and no scope is checked."""
+        """Makes refusals over HTTP; None: callers are not authenticated, and no scopes are checked."""
         if authentication is not None:
             rules = publisher.publication.scopes.rules  # they come from the settings, which never change
             publisher.platform.may_start = lambda caller, goal: caller.has(*rules.of_goals([goal]))

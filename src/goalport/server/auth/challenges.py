@@ -23,8 +23,8 @@ from goalport.workspace.settings import Settings
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 _DOORS: Final = {"/mcp": "/mcp", "/sse": "/sse", "/messages": "/sse"}
-"""The paths with a protected resource each, since a client takes the URL that it connects to for the resource. Messages
-that are posted to `/messages` belong to the stream of `/sse`. All other paths belong to the server's own URL."""
+"""By path: the protected resource that it belongs to. A client takes the URL that it connects to for the resource, and
+messages that are posted to `/messages` belong to the stream of `/sse`. Other paths belong to the server's own URL."""
 _QUOTE: Final = "'"
 _QUOTED: Final = re.compile(r'[^ -~]|["\\]')
 _OFFLINE: Final = "offline_access"

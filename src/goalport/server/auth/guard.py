@@ -51,8 +51,8 @@ async def answer_until(
 ) -> None:
     """Answer a request with `app`, which receives `http.disconnect` once the event `ending` is set, if there is one.
 
-    With a `kind`, it does so only in the midst of a response whose content type begins with it; without, at any time.
-    If `app` then leaves its response unfinished, its end is sent; with a `kind`, also if `app` does so by itself.
+    With a `kind`, that happens only during a response whose content type begins with `kind`; without, at any time. If
+    `app` then returns before the end of its response, the end is sent; with a `kind`, also if `app` returns by itself.
     """
     in_midst = False
 
@@ -169,7 +169,7 @@ class AuthGuard:
         ended.set()
 
     def _tell(self, log: Callable[..., None], text: str, error: Exception) -> None:
-        """Log why a token does not pass, each reason once in a minute: whoever sends many must not flood the log."""
+        """Log why a token is refused, each reason once in a minute, so that many bad tokens do not flood the log."""
         reason = first_line(str(error))
         self._rare_log.log(log, reason, text, reason)
 

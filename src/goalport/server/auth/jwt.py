@@ -195,7 +195,7 @@ class JwtVerifier:
             keys.fetch_soon()
 
     def takes(self, token: str) -> bool:
-        """Whether a token is a JWT, and of one of the issuers unless all JWTs are taken."""
+        """Whether a token is a JWT and, without `takes_all`, from one of the issuers."""
         form = _FORM.fullmatch(token)
         try:
             return form is not None and (self._takes_all or read_object(_decoded(form[2])).get("iss") in self._issuers)
@@ -259,7 +259,7 @@ def _decoded(part: str) -> bytes:
 def _is_signed(token: str, keys: Iterable[PyJWK]) -> bool:
     """Whether one of these keys verifies the signature of a token, whose header names their algorithm.
 
-    The header was checked before, and the length of a key when it was fetched, so PyJWT need not read the token again.
+    PyJWT need not parse the token again: its header is checked already, and the lengths of keys when they are fetched.
     """
     signed, _, signature = token.rpartition(".")
     try:

@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 class UnreadableKeys(SettingsError):
-    """A key file that cannot be read, so that nobody can say whose keys are valid."""
+    """A key file cannot be read, so no key can be verified."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"The key file {path} cannot be used: {why}. Nobody's key is accepted until it is mended.")
@@ -207,9 +207,9 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class ApiKeys:
-    """Verifies API keys. While the key file cannot be read, nobody's key is valid.
+    """Verifies API keys. While the key file cannot be read, no key is accepted.
 
-    Raises `SettingsError` for a key file that is there and cannot be read.
+    Raises `SettingsError` if the key file exists but cannot be read.
     """
 
     def __init__(self, settings: Settings) -> None:

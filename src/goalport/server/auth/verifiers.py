@@ -81,9 +81,9 @@ class AmbiguousCredential(GoalportError):
 
 
 def token_of(headers: Iterable[tuple[bytes, bytes]], query: bytes) -> str | None:
-    """The token of a request: that of `Authorization: Bearer …` or `X-API-Key: …`; None if it has none.
+    """The token in the header `Authorization: Bearer …` or `X-API-Key: …` of a request; None if it has neither.
 
-    Raises `AmbiguousCredential` for a second one, for another scheme, and for a token in the query.
+    Raises `AmbiguousCredential` for a second token, for another scheme, and for a token in the query.
     """
     found = [(name, value) for name, value in headers if name in {b"authorization", b"x-api-key"}]
     if query and any(name in _IN_QUERY for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)):

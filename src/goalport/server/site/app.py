@@ -120,7 +120,7 @@ def create_app(
 
 
 class Site:
-    """The app, with its doors. Callers are authenticated as the settings say, or by `authentication` if it is given."""
+    """The app, with its doors. Callers are authenticated by `authentication`; without one, as the settings say."""
 
     def __init__(self, publisher: Publisher, authentication: Authentication | None = None) -> None:
         self.publisher, settings = publisher, publisher.settings

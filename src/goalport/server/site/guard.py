@@ -52,7 +52,7 @@ class HostGuard:
         self._app = app
         self._for_pages = CORSMiddleware(
             app,
-            allow_origin_regex=".*",  # only requests whose origin the guard allowed come here
+            allow_origin_regex=".*",  # the guard has checked the origin before
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
             expose_headers=[*exposed_headers, "WWW-Authenticate"],
@@ -62,7 +62,7 @@ class HostGuard:
         self._origins = _patterns(settings.allowed_origins)
         self._rare_log = RareLog()
         self._serves = lru_cache(_MOST_REMEMBERED)(self._is_served)
-        """Whether a Host header is that of this server. Most clients send the same one with each request."""
+        """Whether a Host header names this server; cached, since most clients send the same one each time."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -146,7 +146,7 @@ def _bracketed(host: str) -> str:
 
 
 def _address(scope: Scope) -> str:
-    """The address of this machine to which a connection was made; empty if the ASGI server does not tell it."""
+    """The address of this machine to which a connection was made; empty if the ASGI server does not set it."""
     server = scope.get("server")
     return str(server[0]) if server else ""
 

@@ -1,10 +1,10 @@
 """Health and metrics of the server: `/health` and the paths below it, and `/metrics`.
 
-The health paths are for load balancers, containers and people. They need no token, but then tell only whether the
-server is up and ready. What is served, and in which state, is told to callers with a token, and to everybody if the
-server has no authentication and listens on loopback. The metrics are for Prometheus. If callers are authenticated, they
-need the scope `goals:metrics` or the admin scope; otherwise the server must listen on loopback. Neither holds if
-`metrics` is "open".
+The health paths are for load balancers, containers and people. Without a token, they show only whether the server is up
+and ready. They show what is served, and in which state, to callers with a token, and to everybody if the server has no
+authentication and listens on loopback. The metrics are for Prometheus. If callers are authenticated, they need the
+scope `goals:metrics` or the admin scope; otherwise the server must listen on loopback. With `metrics` = "open",
+everybody may read the metrics.
 """
 
 import asyncio
@@ -156,7 +156,7 @@ class Health:
 
 
 class MetricsPage:
-    """The numbers of one server, and what is measured for them while it runs."""
+    """The metrics of one server, some of which are measured every second while it runs."""
 
     def __init__(self, publisher: Publisher, authentication: Authentication | None, health: Health) -> None:
         from goalport.base.observe.metrics import Metrics

@@ -149,7 +149,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._header_bytes = 0
         """The number of bytes of unfinished headers: those received since the last headers or piece of a body."""
         self._answered: RequestResponseCycle | None = None
-        """The request that is being answered; `cycle` is the one that arrived last."""
+        """The request that is being answered; uvicorn's `cycle` is the newest one, which may wait."""
         self._unsent = 0
         self._unsent_since = 0.0
 
@@ -256,7 +256,7 @@ class LimitedProtocol(HttpToolsProtocol):
         elif now - self._since > (seconds := getattr(settings, setting)):
             self._log(self._due, reason, seconds)
             if self._due == "headers" and not self._header_bytes:
-                self.transport.close()  # nobody has asked anything
+                self.transport.close()  # there is no request to answer
             else:
                 self._refuse(HTTPStatus.REQUEST_TIMEOUT)
 

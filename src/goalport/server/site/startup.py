@@ -1,7 +1,7 @@
 """How a server starts, over HTTP or stdio: its log, its socket, its app, and the startup report.
 
 The report says where the server listens, what it publishes (`publish.report`), which settings expose it and, in the
-words of each door, how clients connect. It is plain text, and a record of the log only where that is JSON.
+words of each door, how clients connect. It is plain text; if the log is JSON, each line of it is a log record.
 """
 
 import logging
@@ -67,7 +67,7 @@ async def serve_http(
     With a channel to its supervisor, this is one of several workers.
     """
     _log_to_stderr(settings, platform, is_worker=channel is not None)
-    announces = channel is None or channel.place.announces  # of several workers, one writes what is the same in each
+    announces = channel is None or channel.place.announces  # of several workers, one prints the report for all
     with nullcontext(channel) if channel else bind(settings) as source, default_signals_in_children():
         address = source.place.address if isinstance(source, WorkerChannel) else address_of(source)
         async with platform:

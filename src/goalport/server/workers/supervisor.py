@@ -65,7 +65,7 @@ class WorkerPlace:
     address: str
     """The URL of the server."""
     announces: bool
-    """Whether this worker prints the startup report and the warnings, which are the same in each."""
+    """Whether this worker prints the startup report and the warnings, which are the same for all workers."""
     patience: float
     """Seconds in which a worker may shut down when its supervisor has died; then it exits at once."""
 
@@ -159,7 +159,7 @@ _WATCH_SECONDS: Final = 0.1
 _HANGS_SECONDS: Final = 5.0
 """Seconds without a message after which a worker counts as hanging; workers report every second."""
 _PER_CORE: Final = 8
-"""How many workers a core may have: each takes 70 MB, and a second of processor time to start."""
+"""The most workers per core: each takes 70 MB, and a second of processor time to start."""
 
 
 def check_workers(settings: Settings) -> None:
@@ -323,7 +323,7 @@ class _Supervisor:
         self._terminal_is_closed = closed_terminal()
         self._stopping = anyio.Event()
         self._ending = False
-        """Whether a signal has told the server to end."""
+        """Whether a signal has asked the server to shut down."""
         self._draining = False
         """Whether all workers count as not ready, though they still accept connections."""
         self._told_states = list[WorkerState]()
@@ -338,7 +338,7 @@ class _Supervisor:
                 self._services.start_soon(self._obey, signals)
                 self._services.start_soon(self._watch)
                 async with anyio.create_task_group() as self._keepers:
-                    # The first worker alone makes what all share, such as keys and tables, and finds what is wrong.
+                    # The first worker starts alone: it creates what all share, such as tables, and reports problems.
                     first = await self._start_and_keep(announces=True)
                     if first and first.is_serving:
                         async with anyio.create_task_group() as starting:
@@ -447,7 +447,7 @@ class _Supervisor:
             worker = another
 
     async def _sleep(self, seconds: float) -> None:
-        """Wait so long, or until the server ends."""
+        """Wait for `seconds`, or until the server ends."""
         with anyio.move_on_after(seconds):
             await self._stopping.wait()
 
@@ -502,7 +502,7 @@ class _Supervisor:
         self._stop()
 
     def _stop(self) -> None:
-        """Let every worker shut down."""
+        """Ask every worker to shut down."""
         if not self._stopping.is_set():
             self._stopping.set()
             self._listener.close()
@@ -510,7 +510,7 @@ class _Supervisor:
                 self._services.start_soon(self._end, each)
 
     async def _end(self, worker: Worker) -> None:
-        """Let a worker shut down, and kill it if it takes too long."""
+        """Ask a worker to shut down, and kill it if it takes too long."""
         if not worker.retired:  # a second signal would end its calls
             worker.signal(signal.SIGTERM)
         with anyio.move_on_after(self._patience):
