@@ -1,8 +1,8 @@
-"""What the databases of an index share: tables, statements and conditions, and what each of them says in its own way.
+"""What the databases of an index share: tables, statements and conditions, and the protocol that each implements.
 
-An operation is a generator: it yields statements with values, gets the rows of each, and returns what it is for. Any
-driver can run it, as one transaction. Values are bound, and never become part of a statement. What differs between
-databases is the `IndexDatabase`.
+An operation is a generator: it yields statements with values, receives the rows of each, and returns a result. Any
+driver can run it, as one transaction. Values are bound as parameters, never inserted into the SQL. What differs between
+databases is in the protocol `IndexDatabase`.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Rows: TypeAlias = Sequence[Sequence[Any]]
 Statement: TypeAlias = tuple[str, Sequence[Any]]
-"""A statement, whose places are question marks, with its values; a list of tuples: it is run once for each."""
+"""SQL with `?` as placeholders, and the values. For a list of tuples, it is run once for each tuple."""
 Operation: TypeAlias = Generator[Statement, Rows, T]
 Comparison: TypeAlias = Equal | AtLeast | AtMost
 Scored = tuple[int, float]
@@ -48,23 +48,23 @@ create table chunks (
 create index chunks_document on chunks (document, number)"""
 """The tables that all databases have. In `chunks`, `title` and `body` are what is indexed, `shown` is the text where it
 differs from `body`, and `urtext` the text in the document where it differs from what is shown. In `sections`, `body` is
-null for one that holds others. In `facts`, `model` and `dimensions` say who made the vectors."""
+null for a section with subsections. In `facts`, `model` and `dimensions` say which model made the vectors."""
 MOST_COUNTED: Final = 2_000
-"""How far chunks are counted that have a word: it is rare, or it is not."""
+"""Chunks with a word are counted up to this number: beyond it the word is not rare anyway."""
 
 SAME_ID: Final = ("Two elements have the same id or URI: {error}.", "Give each its own. Nothing was written.")
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition and the values for its places."""
+    """A condition in SQL, and the values for its placeholders."""
 
     sql: str
     values: tuple[Any, ...] = ()
 
 
 def all_of(conditions: Sequence[Condition], joined: str = "and") -> Condition:
-    """One condition of several; of none, one that always holds (`and`) or never (`or`)."""
+    """Several conditions joined to one. Without any, it is always true (`and`) or never (`or`)."""
     if not conditions:
         return Condition("1 = 1" if joined == "and" else "1 = 0")
     sql = f" {joined} ".join(f"({each.sql})" for each in conditions)
@@ -72,7 +72,7 @@ def all_of(conditions: Sequence[Condition], joined: str = "and") -> Condition:
 
 
 def selected(columns: str, tables: str, condition: Condition, ending: str = "") -> Statement:
-    """A statement that reads rows; all its parts are texts of this room."""
+    """A `select` statement. All its parts are texts of this package, never input."""
     return f"select {columns} from {tables} where {condition.sql} {ending}", condition.values  # noqa: S608 - ours
 
 
@@ -80,17 +80,17 @@ class IndexDatabase(Protocol):
     """A database with the tables of an index."""
 
     vector_place: str
-    """The place of a vector in a statement; its value is an array of numpy."""
+    """The placeholder of a vector in a statement; its value is a numpy array."""
     vector_column: str
-    """The column of a vector, as it is read: its bytes, or a list of numbers."""
+    """The expression that reads a vector: as bytes, or as a list of numbers."""
 
     @property
     def is_there(self) -> bool:
-        """Whether something may be stored; if not, reading would make the database."""
+        """Whether the database exists. If not, nothing is stored, and reading would create it."""
         ...
 
     async def read(self, begin: Callable[[], Operation[T]], /) -> T:
-        """What an operation reads from one state of the database. It may be begun again. Raises `StoreError`."""
+        """Run an operation on one state of the database. It may be started again. Raises `StoreError`."""
         ...
 
     async def write(self, begin: Callable[[], Operation[T]], /) -> T:
@@ -98,42 +98,42 @@ class IndexDatabase(Protocol):
         ...
 
     async def trim(self) -> None:
-        """Leave nothing of what was deleted in its files."""
+        """Remove deleted data from its files too."""
         ...
 
     async def close(self) -> None:
-        """End what is under way, and let go of the file or the connections. Closing twice does nothing."""
+        """End what is under way, and close the file or the connections. Closing twice does nothing."""
         ...
 
     async def lack(self) -> tuple[str, str] | None:
-        """Why it can keep no vectors, and what to do about it, as sentences; None: it can."""
+        """Why it cannot store vectors, and what to do about it, as two sentences; None: it can."""
         ...
 
     def error(self, problem: str, fix: str, /) -> StoreError: ...
 
     def compared(self, wanted: Comparison | Containing, /) -> Condition:
-        """Whether metadata of a chunk fit a comparison, with a value of the same kind. It is never null."""
+        """The condition that metadata of a chunk have a value of the same type that fits. It is never null."""
         ...
 
     def add(self, document: int, /) -> Operation[None]:
-        """Write what finds the chunks of a document by their words."""
+        """Index the words of a document's chunks."""
         ...
 
     def remove(self, document: int, /) -> Operation[None]:
-        """Delete what finds the chunks of a document, before these are deleted."""
+        """Delete the index entries and vectors of a document's chunks, before the chunks are deleted."""
         ...
 
     def counted(self, term: Term, /) -> Statement:
-        """The statement that gives how many chunks have a term; it need not count more than `MOST_COUNTED`."""
+        """The statement that counts the chunks with a term; it need not count more than `MOST_COUNTED`."""
         ...
 
     def weighed(
         self, rarities: Mapping[Term, float], within: Group | None, conditions: Sequence[Condition], most: int, /
     ) -> Statement:
-        """The statement that gives the heaviest chunks with a term, and their weights by BM25, best first.
+        """The statement that selects the best chunks with any of the terms, and their BM25 weights, best first.
 
-        The rarity of a term says how much it tells. The chunks fit all the conditions and, if there is one, the group
-        of terms `within`.
+        The rarity of a term is its factor in BM25 (IDF). The chunks fit all conditions and, unless it is None, the
+        group of terms `within`.
         """
         ...
 
@@ -145,7 +145,7 @@ class IndexDatabase(Protocol):
 
 
 def plain(value: Any) -> Any:
-    """A text or JSON value that any database can keep: without NUL, and without halves of characters."""
+    """A text or JSON value that any database can store: NUL and lone surrogates are replaced."""
     match value:
         case str():
             text = value if value.isascii() else value.encode("utf-8", "replace").decode()

@@ -1,7 +1,7 @@
-"""An index of documents in a database: all that the stores of goalport have in common, whichever database it is.
+"""An index of documents in a database: all that the stores of goalport have in common.
 
-A chunk is found by its words, by its vector, by both, or by a pattern; always those alone that may be found. What
-differs between databases is the statements that find it: the `IndexDatabase` has them.
+Chunks are found by words, by vectors, by both, or by a pattern, and only if caller and filter allow it. The SQL
+statements that differ between databases are those of the `IndexDatabase`.
 """
 
 import json
@@ -81,27 +81,26 @@ _DOCUMENT: Final = (
     "documents.stored_at, documents.chunks"
 )
 _CANDIDATES: Final = 400
-"""How many chunks with the rarest words of a query are enough to look for the best among them."""
+"""If so many chunks have the rarest words of a query, only these chunks are scored."""
 _DAMPING: Final = 10
-"""How little the first ranks of two searches differ. Chosen by the questions of `benchmarks/questions.py`."""
+"""The constant of reciprocal rank fusion: with more, first ranks count less. Chosen by `benchmarks/questions.py`."""
 _FUSED: Final = 50
-"""How many results of each search are fused at least."""
+"""The least number of results of each search that are fused."""
 _MOST_NEIGHBOURS: Final = 100
 _PATTERNS: Final = 2
-"""How many threads match patterns at once: slow ones leave threads to all else."""
+"""How many threads match patterns at once, so that slow patterns leave threads for other work."""
 _PAGE: Final = 500
 """How many texts are read at once to be matched with a pattern."""
 _LONGEST: Final = 1_000
 _MOST_REPEATED: Final = 100_000
-"""The product of all numbers of repetitions in a pattern: the library makes copies of what is repeated."""
+"""The largest product of repetition counts in a pattern: the library copies what is repeated."""
 
 
 class DocumentIndex:
-    """A `DocumentStore` that does every kind of search, with all that the commands and a platform need.
+    """A `DocumentStore` with every kind of search, and with all methods that the commands and a platform need.
 
-    `info()` says how much is stored. `catch_up()` makes vectors of some chunks that were stored without, if that can be
-    done now, and returns of how many; `reembed(only_missing=…)` makes those of all chunks anew. `close()` may be called
-    twice.
+    `info()` says how much is stored. `catch_up()` makes vectors for some chunks without one, if it can now, and returns
+    for how many; `reembed(only_missing=…)` makes the vectors of all chunks again. `close()` may be called twice.
     """
 
     lucene_syntax_notes = (
@@ -179,7 +178,7 @@ class DocumentIndex:
         return (yield from _documents(limit, after))
 
     async def grants_of(self, caller: Caller, *, revoke: bool) -> int:
-        """How many documents name a caller among their readers; with `revoke`, they do so no more."""
+        """How many documents name a caller as a reader. `revoke`: remove the caller from them."""
 
         def found() -> Operation[int]:
             rows = yield "select count(*) from readers where reader = ?", (_reader_of(caller),)
@@ -234,13 +233,13 @@ class DocumentIndex:
         return await self.database.read(found)
 
     def _by_words(self, query: str, conditions: Sequence[Condition], most: int) -> Operation[list[Scored]]:
-        """What has the words of a query, the best first, with the share of the most that a chunk could weigh."""
+        """The chunks with words of a query, best first. A score is the weight divided by the highest possible one."""
         tree = parse(query)
         ((every,),) = yield "select coalesce(sum(chunks), 0) from documents", ()
         counts: dict[Term, int] = {}
         for term in significant_terms(tree):
             ((counts[term],),) = yield self.database.counted(term)
-        # As in BM25, rare words tell much, and common ones little.
+        # As in BM25, rare words count much, and common ones little.
         rarities = {
             term: max(math.log((every - found + 0.5) / (found + 0.5)) if found < every else 0, 1e-6)
             for term, found in ((term, float(count)) for term, count in counts.items())
@@ -278,7 +277,7 @@ class DocumentIndex:
             )
 
         def matching(page: Rows) -> list[int]:
-            """The chunks whose texts match, however their characters are composed."""
+            """The chunks whose texts match, in whichever Unicode form they are stored."""
             kept: list[int] = []
             for chunk, _, _, text in page:
                 if (left := end - time.monotonic()) <= 0:
@@ -359,7 +358,7 @@ class DocumentIndex:
 
 
 def _fitting(wanted: Filter, database: IndexDatabase) -> Condition:
-    """Whether a row of `chunks`, beside its row of `documents`, fits a filter. It is never null."""
+    """The condition that a row of `chunks`, joined with its row of `documents`, fits a filter. It is never null."""
     match wanted:
         case Equal() | AtLeast() | AtMost() | Containing():
             return database.compared(wanted)
@@ -379,14 +378,14 @@ def _fitting(wanted: Filter, database: IndexDatabase) -> Condition:
 
 @dataclass(frozen=True, slots=True)
 class _Findable:
-    """What may be found: what a filter leaves in, of the documents that a caller may read."""
+    """The conditions for what may be found: the caller may read the document, and the filter fits."""
 
     left_in: Condition | None
-    """Whether a filter leaves a chunk in; None: there is no filter."""
+    """The condition that a chunk fits the filter; None: there is no filter."""
     chunk: Condition
-    """Whether a row of `chunks`, beside its row of `documents`, may be found."""
+    """The condition that a row of `chunks`, joined with its row of `documents`, may be found."""
     document: Condition
-    """Whether a row of `documents` may be found: with a filter, if one of its chunks may."""
+    """The condition that a row of `documents` may be found. If there is a filter, one of its chunks has to fit."""
 
     @classmethod
     def of(cls, limits: SearchLimits, database: IndexDatabase) -> Self:
@@ -401,14 +400,14 @@ class _Findable:
         return cls(left, all_of([readable, left]), all_of([readable, Condition(some, left.values)]))
 
     def restrictions(self) -> Operation[list[Condition]]:
-        """What has to hold of `chunks` and `documents`; nothing where everything may be found."""
+        """The conditions on `chunks` and `documents`; none if everything may be found."""
         if (yield selected("1", "documents", Condition("documents.restricted"), "limit 1")):
             return [self.chunk]
         return [self.left_in] if self.left_in is not None else []
 
 
 def _reader_of(allowed: Caller | str) -> str:
-    """How a caller, or a scope given as text, is written down among those who may read a document."""
+    """The text for a caller, or for a scope (a `str`), in the table `readers`."""
     return f"scope {allowed}" if isinstance(allowed, str) else f"caller {json.dumps([allowed.issuer, allowed.id])}"
 
 
@@ -439,9 +438,9 @@ def _document_of(row: Sequence[Any]) -> StoredDocument:
 
 
 def _sections_of(document: int, findable: _Findable) -> Operation[dict[str, Section]]:
-    """The sections of a document that are left in by id, in its order, each with those that it holds.
+    """The sections of a document that fit the filter, by id and in its order, each with its subsections.
 
-    `search` says which are left in.
+    The docstring of `search` says when a section fits.
     """
     kept: set[str] | None = None
     of_document = Condition("chunks.document = ?", (document,))
@@ -475,7 +474,7 @@ def _insert(table: str, columns: str) -> str:
 def _insert_document(
     document: NavigableDocument, chunks: Sequence[Chunk], content_hash: str, readers: Collection[Caller | str] | None
 ) -> Operation[int]:
-    """Write a document, but for what finds its chunks. Returns its number."""
+    """Insert a document with its sections and chunks, but not into the indexes of words. Returns its row id."""
     metadata = json.dumps(plain(document.metadata))
     head = "element, uri, restricted, title, content_hash, stored_at, chunks, metadata"
     ((number,),) = yield (
@@ -509,7 +508,7 @@ def _insert_document(
 
 
 def _results(scored: Sequence[Scored]) -> Operation[Sequence[SimilarityResult[Chunk]]]:
-    """The chunks of these rows."""
+    """The chunks with these row ids, in the same order."""
     if not scored:
         return []
     condition = Condition(f"chunks.id in ({', '.join('?' * len(scored))})", tuple(chunk for chunk, _ in scored))
@@ -519,7 +518,7 @@ def _results(scored: Sequence[Scored]) -> Operation[Sequence[SimilarityResult[Ch
 
 
 def _documents(limit: int, after: str, findable: _Findable | None = None) -> Operation[list[StoredDocument]]:
-    """Documents in the order of their URIs; None: all of them."""
+    """Documents in the order of their URIs. `findable`: those that may be found; None: all."""
     conditions = [Condition("documents.uri > ?", (after,)), *([findable.document] if findable is not None else ())]
     ending = f"order by documents.uri limit {int(limit)}"
     rows = yield selected(_DOCUMENT, "documents", all_of(conditions), ending)
@@ -527,7 +526,7 @@ def _documents(limit: int, after: str, findable: _Findable | None = None) -> Ope
 
 
 def _elements(element: str, findable: _Findable) -> Operation[Sequence[ContentElement]]:
-    """The chunk, the section and the document with this id. What may not be found is not there."""
+    """The chunk, the section and the document with this id, if they may be found."""
     by_id = Condition("chunks.element = ?", (element,))
     rows = yield selected(_CHUNK, JOINED, all_of([by_id, findable.chunk]))
     found: list[ContentElement] = [_chunk_of(row) for row in rows]
@@ -546,7 +545,7 @@ def _elements(element: str, findable: _Findable) -> Operation[Sequence[ContentEl
 
 
 def fused(orders: Iterable[Sequence[K]]) -> list[tuple[K, float]]:
-    """What is in any of the orders, each best first, by reciprocal ranks: 1 is what is the first of all of them."""
+    """Merge rankings, each best first, by reciprocal rank fusion. An item that is first in all has the score 1."""
     given = [order for order in orders if order]
     scores: dict[K, float] = {}
     for order in given:
@@ -561,7 +560,7 @@ def _check_searchable(kind: type) -> None:
 
 
 def _compiled(regex: str) -> Any:
-    """A pattern of the library `regex`. Raises `BadInput` for one that is none or too long."""
+    """Compile a pattern with the library `regex`. Raises `BadInput` if it is invalid, too long or too slow."""
     if len(regex) > _LONGEST:
         raise BadInput(f"Expected a pattern of at most {_LONGEST} characters, but it has {len(regex)}. Shorten it.")
     if math.prod(int(each) or 1 for each in re.findall(r"\{(?:\d*,)?(\d+)", regex)) > _MOST_REPEATED:

@@ -1,7 +1,7 @@
 """Search by meaning in the vector stores of LangChain: Chroma, Pinecone, Qdrant, Weaviate, Milvus, Neo4j and others.
 
-What has to hold of a result is said to the store, as far as it compares alike everywhere, and checked again of what it
-returns. LangChain is not imported here: whoever makes a store has done so. Above: `ToolishRag`. User guide, 3.12.8.
+Filters that all stores treat alike are passed to the store, and all filters are applied again to its results. LangChain
+is not imported here: the code that creates a store has done so. Above: `ToolishRag`. User guide, section 3.12.8.
 """
 
 import json
@@ -35,7 +35,7 @@ from goalport.knowledge.rag.search import (
 T = TypeVar("T", bound=ContentElement)
 _log = logging.getLogger(__name__)
 _PLACE: Final = "goalport"
-"""The key of metadata under which the place of a chunk is kept, as JSON."""
+"""The metadata key for a chunk's ids and position, as JSON."""
 _PLACES: Final = ("id", "urtext", "parent_id", "root_id", "path", "number", "start", "end")
 _COMPARED: Final[Mapping[type, tuple[str, Callable[[Any, Any], bool]]]] = {
     Equal: ("eq", operator.eq),
@@ -43,16 +43,16 @@ _COMPARED: Final[Mapping[type, tuple[str, Callable[[Any, Any], bool]]]] = {
     AtMost: ("lte", operator.le),
 }
 _MOST: Final = 10_000
-"""The most results that are asked for where the store cannot apply a filter by itself."""
+"""The most results that are requested if the store cannot apply a filter itself."""
 
 
 class LangChainVectorSearch:
     """`LangChainVectorSearch(Chroma("manuals", embeddings), translate=chroma_filter, readable=…)`.
 
-    `readable` gives the filter of what a caller may find, such as `lambda caller: OneOf("team", tuple(caller.scopes))`;
-    None: all. `translate` makes the store's own arguments of a filter: `chroma_filter`, `qdrant_filter`, or a function
-    of `Equal`, `AtLeast`, `AtMost`, `AllOf` and `AnyOf`. Other filters are applied to what the store returns, of which
-    more is asked for then. The `source`, `title` and `start_index` of a text's metadata say where it stands.
+    `readable` returns the filter for a caller, such as `lambda caller: OneOf("team", tuple(caller.scopes))`; None: the
+    caller may find all. `translate` converts a filter to arguments of the store: `chroma_filter`, `qdrant_filter`, or a
+    function for `Equal`, `AtLeast`, `AtMost`, `AllOf` and `AnyOf`. Other filters are applied to the store's results, of
+    which more are requested then. `source`, `title` and `start_index` in a text's metadata are its URI and position.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class LangChainVectorSearch:
         self._translate, self._readable = translate, readable
 
     async def add(self, chunks: Sequence[Chunk], metadata: Mapping[str, Value] | None = None) -> None:
-        """Store chunks, each in place of the one with its id, with these metadata and those of their own.
+        """Store chunks, with `metadata` added to their own. A chunk replaces the stored chunk with its id.
 
-        Metadata that are no text, number or truth are left out, since few stores take them.
+        Metadata other than texts, numbers and booleans are left out, since few stores accept them.
         """
         metadatas: list[dict[str, Any]] = []
         for each in chunks:
@@ -114,7 +114,7 @@ class LangChainVectorSearch:
 
 
 def chroma_filter(wanted: Filter) -> Mapping[str, Any]:
-    """The arguments for a filter in Chroma, and in those that share its words: Pinecone, PGVector and Neo4j."""
+    """The arguments for a filter in Chroma, and in stores with the same syntax: Pinecone, PGVector and Neo4j."""
     return {"filter": _said(wanted, "$and", "$or", lambda key, how, value: {key: {f"${how}": value}})}
 
 
@@ -141,7 +141,7 @@ def _said(wanted: Filter, both: str, either: str, compared: Callable[[str, str, 
 
 
 def _comparison(wanted: Filter) -> Filter | None:
-    """A filter in the simplest words; None where stores differ, as on missing keys, dots in keys, or parts of texts."""
+    """The filter in a form that all stores treat alike; None: they differ, as on missing keys or parts of texts."""
     match wanted:
         case Equal(key, str() | int()) | AtLeast(key, int() | float()) | AtMost(key, int() | float()):
             return wanted if re.fullmatch(r"\w+", key) else None
@@ -179,7 +179,7 @@ def _fits(wanted: Filter, chunk: Chunk) -> bool:
 
 
 def _chunk(text: Any) -> Chunk:
-    """The chunk that a `Document` of LangChain is, whoever has stored it."""
+    """The chunk for a `Document` of LangChain, whether `add` or another program stored it."""
     metadata, words = dict(text.metadata), str(text.page_content)
     uri, first = str(metadata.get("source", "")), int(metadata.get("start_index") or 0)
     title, root = str(metadata.get("title") or uri), element_id(uri)

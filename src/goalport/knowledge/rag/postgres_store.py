@@ -1,8 +1,8 @@
-"""The store of documents in PostgreSQL: words are found by its full-text search, and vectors by pgvector.
+"""The store of documents in PostgreSQL: its full-text search finds words, and pgvector compares vectors.
 
-The tables are in a schema of their own. Programs on many machines may read and write them: those that write do so one
-after the other, and whoever reads sees the state before. Words are found here and not by a parser of PostgreSQL, which
-reads addresses, paths and hyphens each in its own way, and depends on the locale of the database.
+The tables have their own schema. Programs on many machines may use them: writers wait for each other, and readers see
+the state before. Texts are split into words here and not by a parser of PostgreSQL, which treats addresses, paths and
+hyphens specially, and depends on the locale of the database.
 """
 
 import json
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LONGEST: Final = 250_000
-"""How many characters of a chunk are indexed: a vector of words has a megabyte at most."""
+"""How many characters of a chunk are indexed: a `tsvector` has at most a megabyte."""
 _FIRST: Final = (
     "create table schema_version (version bigint not null primary key, applied_at bigint not null);\n"
     "create text search dictionary porter (template = snowball, language = porter);\n"
@@ -61,17 +61,17 @@ create index chunk_words_document on chunk_words (document);
 create index chunk_words_words on chunk_words using gin (words);
 delete from facts where name in ('chunks', 'words')
 """
-"""`chunk_words` has the stems of a chunk; it is read for each chunk that is weighed, so its rows hold words and nothing
-else, where they are stored."""
+"""`chunk_words` has the stems of a chunk. Its row is read for each chunk that is scored, so it has nothing else, and is
+not moved to a TOAST table if it fits."""
 _VECTORS: Final = """
 create table vectors (chunk bigint not null primary key, document bigint not null, vector vector not null);
 create index vectors_document on vectors (document)
 """
-"""A column for vectors of any length: with another model it becomes another one."""
+"""The column takes vectors of any length, since those of another model may have another length."""
 
 
 def _folded(text: str) -> list[str]:
-    """The words of a text in the form in which they are compared: small letters without accents."""
+    """The words of a text as they are compared: in lower case and without accents."""
     lower = text.lower()
     if not lower.isascii():
         parts = unicodedata.normalize("NFD", lower)
@@ -80,7 +80,7 @@ def _folded(text: str) -> list[str]:
 
 
 def _expression(term: Term) -> str:
-    """A term as `to_tsquery` reads it: only letters and digits get within the quotation marks."""
+    """A term in the syntax of `to_tsquery`. Only letters and digits can be inside the quotation marks."""
     texts = (_folded(each) for each in (" ".join(term.words), *term.spellings))
     written = " | ".join(" <-> ".join(f"'{word}'" for word in words) or "'='" for words in texts)
     return f"({written}:*)" if term.prefix else f"({written})"
@@ -95,10 +95,10 @@ select id from documents where chunks > 0
 and not exists (select from chunk_words where chunk_words.document = documents.id)
 """
 _OFTEN: Final = f"least(greatest(2.88 * ts_rank('{{1,1,1,1}}', chunk_words.words, {_QUERY}) - 0.75, 0), 2.1)::float8"
-"""`ts_rank` gives a word that is there once 0.61, twice 0.76, and 1 at most. This makes of it 1, 1.4 and 2.1: nearly
-what BM25 gives in a text of average length, which that of a chunk hardly differs from. Of a prefix it can be more."""
+"""`ts_rank` is 0.61 for a word that occurs once, 0.76 for two occurrences, and 1 at most. This maps it to 1, 1.4 and
+2.1: nearly what BM25 gives in a text of average length, as most chunks are. For a prefix it can be more."""
 _WHOLE: Final = f"(chunk_words.words @@ {_QUERY})::integer::float8"
-"""Of a phrase, and of a word with other spellings, only whether it is there."""
+"""1 if a phrase, or a word or one of its other spellings, occurs; else 0."""
 _SCHEMAS: Final = """
 select coalesce(array_agg(quote_ident(nspname)), '{}') as names
 from pg_extension join pg_namespace on pg_namespace.oid = extnamespace where extname = 'vector'
@@ -109,14 +109,14 @@ class PostgresDocumentStore(DocumentIndex):
     """Documents in a PostgreSQL database, which programs on other machines may read and write too.
 
     Parameters: `url` as `postgresql://user:password@host:port/database`, with the options that asyncpg reads; at most
-    `connections` are opened. `pooler`: they lead to a program such as PgBouncer, which may use another one for each
-    transaction. A search or a write that has not happened after `seconds` fails, and a regular expression after
-    `regex_seconds`. The tables are made in `schema`, so that the database may have others.
+    `connections` are opened. `pooler`: `url` leads to a program such as PgBouncer, which may use another connection for
+    each transaction. A search or a write fails after `seconds`, and a regular expression after `regex_seconds`. The
+    tables are created in `schema`, so that the database may have other tables.
 
-    With `embeddings`, the chunks of each document get vectors when it is stored, if the database has pgvector or may
-    make that extension; otherwise a warning says that only words are searched and stored. `on_other_model` says what
-    happens when another model made the vectors: `refuse`, or `text` with a warning; `reembed` makes all of them anew.
-    Nothing is connected before it is needed; `close`, or `async with`, ends what is under way.
+    With `embeddings`, the chunks of each document get vectors when it is stored, if the database has pgvector or the
+    user may create that extension; else a warning says that only words are searched and stored. `on_other_model`
+    decides if another model made the vectors: `refuse` raises an error, `text` warns and searches words; `reembed`
+    makes all vectors again. Connections are opened at first use; `close`, or `async with`, ends what is under way.
     """
 
     def __init__(
@@ -131,16 +131,16 @@ class PostgresDocumentStore(DocumentIndex):
         seconds: float = 60.0,
         schema: str = "goalport_documents",
     ) -> None:
-        """Raises `ValueError` if `url` is none, and `StoreError` if asyncpg is not installed."""
+        """Raises `ValueError` if `url` is not valid, and `StoreError` if asyncpg is not installed."""
         database = PostgresIndex(url, schema=schema, seconds=seconds, connections=connections, pooler=pooler)
         super().__init__(database, embeddings, on_other_model, regex_seconds)
 
 
 class PostgresIndex:
-    """An index in a schema of a database, which is made when it is first needed."""
+    """An index in a schema of a database; the schema is created at first use."""
 
     vector_place, vector_column = "?::real[]::vector", "vectors.vector::real[]"
-    is_there = True  # where its server is
+    is_there = True  # unlike a file, the database has to exist already
 
     def __init__(self, url: str, *, schema: str, seconds: float, connections: int, pooler: bool) -> None:
         steps = [each.strip().split(";\n") for each in (_FIRST, _SECOND)]
@@ -155,10 +155,10 @@ class PostgresIndex:
         return await self._connections.run(lambda connection: _performed(connection, begin()), reading=True)
 
     async def write(self, begin: Callable[[], Operation[T]], /) -> T:
-        """What an operation gives that may be done again when nobody knows whether it was committed."""
+        """Run an operation, and repeat it while it is unknown whether it was committed: three times at most."""
 
         async def work(connection: Connection) -> T:
-            # Writers follow each other: of two that store one document, the later one replaces it.
+            # Writers wait for each other: if two store the same document, the later one replaces it.
             lock = "select pg_advisory_xact_lock(hashtextextended(?, 0))"
             await _fetched(connection, lock, (f"goalport writes {self._server.schema}",))
             try:
@@ -176,7 +176,7 @@ class PostgresIndex:
         return await self._connections.run(work, reading=False)
 
     async def trim(self) -> None:
-        """Nothing: the server gives space back by itself."""
+        """Do nothing: the server frees space by itself."""
 
     async def lack(self) -> tuple[str, str] | None:
         if not self._prepared:
@@ -230,11 +230,11 @@ class PostgresIndex:
     def nearest(
         self, vector: "NDArray[np.float32]", conditions: Sequence[Condition], most: int, /
     ) -> Operation[list[Scored]]:
-        """Where everything may be found, an index of the vectors is used if somebody made one; a filter is exact."""
+        """Without conditions, an HNSW index is used if somebody created one; with conditions the search is exact."""
         distance, tables = "vectors.vector <#> ?::real[]::vector", f"vectors join {JOINED}"
         tables = tables.replace("join chunks", "join chunks on chunks.id = vectors.chunk")
         if not conditions:
-            # Such an index gives 40 results by itself.
+            # By default an HNSW index returns 40 results.
             yield f"set local hnsw.ef_search = {min(max(most, 40), 1_000)}", ()
             distance, tables = f"vectors.vector::vector({len(vector)}) <#> ?::real[]::vector", "vectors"
         columns = f"vectors.chunk as chunk, {distance} as distance"
@@ -246,7 +246,7 @@ class PostgresIndex:
         return [(chunk, cosine) for chunk, cosine in rows]
 
     async def _prepare(self, connection: Connection) -> None:
-        """Make the tables of vectors when the extension for them is there, and what an older version lacks."""
+        """Create the table of vectors if its extension is available, and index documents that have no words yet."""
         if self._prepared:
             return
         lack: tuple[str, str] | None = None
@@ -274,7 +274,7 @@ class PostgresIndex:
 
 
 async def _performed(connection: Connection, operation: Operation[T], *, writing: bool = False) -> T:
-    """What an operation gives on a connection. One that writes makes rows of whole documents, which takes a thread."""
+    """Run an operation on a connection. Writes prepare rows of whole documents, so their steps run in a thread."""
     rows: Rows | None = None
 
     def next_step() -> tuple[Statement | None, T | None]:
@@ -296,13 +296,13 @@ async def _performed(connection: Connection, operation: Operation[T], *, writing
 
 
 async def _fetched(connection: Connection, sql: str, values: Sequence[object]) -> Rows:
-    """The rows that a statement gives for the values of its places, which are question marks."""
+    """The rows of a statement with `?` as placeholders for values."""
     return cast("Rows", await connection.fetch(_numbered(sql), *map(_bound, values)))
 
 
 @lru_cache(500)
 def _numbered(sql: str) -> str:
-    """A statement with its places as PostgreSQL writes them."""
+    """A statement with the placeholders of PostgreSQL: `$1`, `$2` and so on."""
     first, *others = sql.split("?")
     return first + "".join(f"${number}{part}" for number, part in enumerate(others, start=1))
 

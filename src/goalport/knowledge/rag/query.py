@@ -1,7 +1,7 @@
 """The query language: words, +required, -prohibited, "phrases", prefix*, AND, OR, NOT and parentheses, as in Lucene.
 
-`parse` makes a tree of whatever a person or a model wrote, and `Group.expression` what a database searches for. It
-never fails: what cannot be an operator is a word, and only letters and digits get into an expression.
+`parse` turns any text into a tree, and `Group.expression` turns a tree into the query of a database. Parsing never
+fails: what cannot be an operator is a word, and only letters and digits get into an expression.
 """
 
 import re
@@ -16,7 +16,7 @@ _MOST_TERMS: Final = 48
 """The number of words and phrases of a query that count."""
 _SHORTEST_STEM: Final = 4
 _FUZZY: Final = range(3, 21)
-"""The lengths of words of which one letter may be wrong."""
+"""The lengths of words for which `~` allows one wrong letter."""
 _MOST_FUZZY: Final = 4
 """How many such words there may be: each is looked for in hundreds of spellings."""
 _DEEPEST: Final = 8
@@ -40,21 +40,21 @@ _TOKEN: Final = re.compile(
 )
 _EMOJI: Final = "\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff"
 _EMOJIS: Final = re.compile(f"[{_EMOJI}]")
-"""Each is a word here. Databases leave them out, so their indexes have the number of the character instead."""
+"""Each is a word here. Databases ignore emojis, so the indexes contain their code points instead."""
 _WORD: Final = re.compile(rf"[^\W_]+|[{_EMOJI}]")
 _IDEOGRAPH: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 _IDEOGRAPHS: Final = re.compile(f"[{_IDEOGRAPH}]")
 """Characters of scripts that put no spaces between words; each is a word here."""
 _RUNS: Final = re.compile(f"[{_IDEOGRAPH}]+|[^{_IDEOGRAPH}]+")
 _MARKS: Final = re.compile("[\u0300-\u036f]")
-"""Accents that make no character with the letter before them; those that do, databases leave out."""
+"""Accents that NFKC does not combine with the letter before them; databases ignore the others."""
 _SAME: Final = str.maketrans({"ß": "ss", "ẞ": "SS", "ς": "\u03c3"})
-"""Letters that capitals do not tell apart: GRÖSSE is Größe. Databases fold the case of all others."""
+"""Letters whose upper case is that of other letters: GRÖSSE is Größe. Databases fold the case of all others."""
 _QUOTES: Final = str.maketrans("“”„«»", '"""""')
 
 
 def normalized(text: str) -> str:
-    """The text in the one form in which texts and queries are compared, however its characters are composed."""
+    """The Unicode form (NFKC) in which texts and queries are compared."""
     return text if text.isascii() else _MARKS.sub("", unicodedata.normalize("NFKC", text).translate(_SAME))
 
 
@@ -66,24 +66,24 @@ def indexed(text: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """The runs of letters and digits in a text, of a longer one the first hundred; and its emojis."""
+    """The words of a text: emojis, and runs of letters and digits, cut to a hundred characters."""
     return [each[:_LONGEST_WORD] for each in _WORD.findall(text)]
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Words one after the other, each in any of its forms."""
+    """A word, or words that follow each other, each in any grammatical form."""
 
     words: tuple[str, ...]
     prefix: bool = False
     """Whether the last word is only the beginning of one."""
     spellings: tuple[str, ...] = ()
-    """Words that do as well as the only one."""
+    """Other words that match too, if there is only one word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Syntax:
-    """How a database writes expressions."""
+    """The operators and terms in the query language of a database."""
 
     every: str
     either: str
@@ -93,7 +93,7 @@ class Syntax:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Parts of a query. Where nothing is required, at least one of the optional parts has to be there."""
+    """Parts of a query. If nothing is required, at least one optional part has to occur in a result."""
 
     required: "tuple[Node, ...]" = ()
     optional: "tuple[Node, ...]" = ()
@@ -106,12 +106,12 @@ class Group:
         return bool(self.required or self.prohibited) or nested
 
     def terms(self, *, needed: bool = False) -> Iterator[Term]:
-        """The terms that a result may have, or those alone that it needs to have."""
+        """The required and the optional terms. `needed`: only the required ones."""
         for each in self.required if needed else (*self.required, *self.optional):
             yield from each.terms(needed=needed) if isinstance(each, Group) else [each]
 
     def expression(self, syntax: Syntax) -> str:
-        """What a result has to have, as an expression; there is something required or optional."""
+        """The group in the query language of a database. Some part has to be required or optional."""
 
         def of(node: Node) -> str:
             return syntax.term(node) if isinstance(node, Term) else f"({node.expression(syntax)})"
@@ -127,7 +127,7 @@ Node: TypeAlias = Term | Group
 
 
 def significant_terms(tree: Group) -> list[Term]:
-    """What is looked for: without words that say nothing, unless they are required or there are no others."""
+    """The terms of a query without stop words, unless these are required or there are no other terms."""
     every, needed = list(dict.fromkeys(tree.terms())), set(tree.terms(needed=True))
     common = {each for each in every if not each.words[1:] and not each.prefix and each.words[0].lower() in STOP_WORDS}
     return [each for each in every if each in needed or each not in common] or every
@@ -140,7 +140,7 @@ def parse(query: str) -> Group:
 
 
 def _group(tokens: list[re.Match[str]], room: list[int], depth: int) -> Group:
-    """The group that the tokens begin with, up to its closing parenthesis; they are taken from the list."""
+    """Parse the tokens up to the closing parenthesis of a group, and remove them from the list."""
     parts: dict[str, list[Node]] = {"required": [], "optional": [], "prohibited": []}
     pending, last, after_and = "", "", False
     while tokens:
@@ -177,8 +177,8 @@ def _group(tokens: list[re.Match[str]], room: list[int], depth: int) -> Group:
 
 
 def _terms(token: re.Match[str], *, loose: bool) -> list[Node]:
-    """The terms of what was written as one. Of a script without spaces, whose words may be whole questions, any two
-    characters in a row count if it is `loose`, that is, neither required nor prohibited.
+    """The terms of one token. `loose`: it is neither required nor prohibited. Then each two neighbouring characters of
+    a script without spaces are a term, since a run of them may be a whole question.
     """
     words = words_of(token["phrase"] or token["word"] or "")
     if not words:
@@ -189,7 +189,7 @@ def _terms(token: re.Match[str], *, loose: bool) -> list[Node]:
     if token["near"]:
         return [Group(required=tuple(made))]
     if token["prefix"]:
-        # The stem of a longer word may be shorter than its beginning: that of `configuration` is `configur`.
+        # The stem of a longer word may be shorter than the prefix: the stem of `configuration` is `configur`.
         stems = [words[-1][:-cut] for cut in (1, 2, 3) if len(words[-1]) - cut >= _SHORTEST_STEM]
         made[-1] = Group(optional=(Term((words[-1],), prefix=True), *(Term((each,)) for each in stems)))
     elif token["fuzzy"] and len(words[-1]) in _FUZZY:

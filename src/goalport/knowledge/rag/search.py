@@ -1,14 +1,13 @@
 """What can be searched, and how: filters, and a small protocol for each kind of search. User guide, section 3.12.5.
 
-A store implements the searches that are natural to it, and `ToolishRag` offers a model the tools for these alone. A
-filter is data; each store makes of it what its database understands. Filters, and who may read a document, are applied
-before results are cut: what a filter leaves out does not exist for whoever searches, lists or reads with it. The
-metadata of a chunk include those of its document, and where both have a key, the chunk's value counts. A chunk without
-the key fits no comparison.
+A store implements the protocols that suit it, and `ToolishRag` offers a model the tools for these only. A filter is
+data, which each store translates for its database. Filters and read permissions are applied before results are cut to
+`top_k`: what they exclude is not found, listed or read. The metadata of a chunk include those of its document; if both
+have a key, the value of the chunk counts. A chunk without the key fits no comparison.
 
-Of sections and documents there is only what chunks that fit are made of. A section with a text is left in if it has
-chunks and all of them fit, since it is read as a whole; a section that holds others, if one of those is left in. A
-document is there if one of its chunks fits, and has the sections that are left in.
+For sections and documents, the filter is applied to their chunks. A section with a text fits if it has chunks and all
+of them fit, since it is read as a whole. A section with subsections fits if one of these fits. A document fits if one
+of its chunks fits, and is read with the sections that fit.
 """
 
 import logging
@@ -65,14 +64,14 @@ class AtMost(_OfKey):
 
 @dataclass(frozen=True, slots=True)
 class Containing(_OfKey):
-    """The value of a key is a text that has this one in it, or a list that has it as an item."""
+    """The value of a key is a text that contains this text, or a list with this text as an item."""
 
     value: str
 
 
 @dataclass(frozen=True, slots=True)
 class UriPrefix:
-    """The document's URI begins so: one document, a folder, or a site."""
+    """The document's URI begins with `prefix`: one document, a folder, or a site."""
 
     prefix: str
 
@@ -114,9 +113,9 @@ class SearchLimits:
     """What may be found, listed and read at all."""
 
     filter: Filter | None = None
-    """What else has to hold of a result; None: nothing."""
+    """What a result has to fit; None: there is no filter."""
     caller: Caller = ANONYMOUS
-    """On whose behalf it is searched: documents that this caller may not read do not exist here."""
+    """Who searches: documents that this caller may not read are not found."""
 
 
 PUBLIC: Final = SearchLimits()
@@ -125,7 +124,7 @@ PUBLIC: Final = SearchLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSimilaritySearchRequest(SearchLimits):
-    """What is searched for. Raises `ValueError` for limits that make no sense."""
+    """A query, and limits for its results. Raises `ValueError` for limits that make no sense."""
 
     query: str
     top_k: int = 10
@@ -160,11 +159,11 @@ class ExpansionMethod(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionOutline:
-    """A section in the list of those of a document."""
+    """A section in the list of a document's sections."""
 
     id: str
     path: tuple[str, ...]
-    """The titles from the document's to its own."""
+    """The titles from that of the document to that of this section."""
     uri: str
     characters: int
     """The length of its text; 0 for a section that only holds sections."""
@@ -175,14 +174,14 @@ class SectionText:
     """The text of a section, or of a document."""
 
     uri: str
-    """That of the document."""
+    """The URI of the document."""
     leaves: tuple[LeafSection, ...]
-    """Itself, or the sections with a text that it holds, in order."""
+    """The section itself, or the sections with a text inside it, in order."""
 
 
 @runtime_checkable
 class SearchOperations(Protocol):
-    """The tag of everything that can be searched."""
+    """Anything that can be searched. The protocol has no methods; those below say what can be done."""
 
 
 @runtime_checkable
@@ -190,12 +189,12 @@ class SelectiveOperations(Protocol):
     """Search operations that depend on how a store was opened: without embeddings it has no vectors to search."""
 
     def can(self, operations: type, /) -> bool:
-        """Whether it can do what one of these protocols says."""
+        """Whether one of these protocols can be used now."""
         ...
 
 
 def supports(operations: object, protocol: type) -> bool:
-    """Whether an object can do what one of these protocols says."""
+    """Whether an object implements one of these protocols, and it can be used now."""
     return isinstance(operations, protocol) and (
         not isinstance(operations, SelectiveOperations) or operations.can(protocol)
     )
@@ -208,7 +207,7 @@ class VectorSearch(SearchOperations, Protocol):
     async def vector_search(
         self, request: TextSimilaritySearchRequest, kind: type[T], /
     ) -> Sequence[SimilarityResult[T]]:
-        """What lies nearest to the query, the nearest first. The score is the cosine, and 0 where that is negative."""
+        """The results most similar to the query, best first. A score is the cosine, or 0 if that is negative."""
         ...
 
 
@@ -224,7 +223,7 @@ class TextSearch(SearchOperations, Protocol):
     async def text_search(
         self, request: TextSimilaritySearchRequest, kind: type[T], /
     ) -> Sequence[SimilarityResult[T]]:
-        """What has the words of the query, the best first. Any text is a valid query."""
+        """The results with words of the query, best first. Any text is a valid query."""
         ...
 
 
@@ -240,7 +239,7 @@ class HybridSearch(SearchOperations, Protocol):
     async def hybrid_search(
         self, request: TextSimilaritySearchRequest, kind: type[T], /
     ) -> Sequence[SimilarityResult[T]]:
-        """What both searches find, by reciprocal ranks: 1 is what both find first."""
+        """The results of both searches, merged by reciprocal rank fusion: a result that is first in both scores 1."""
         ...
 
 
@@ -269,8 +268,8 @@ class ResultExpander(SearchOperations, Protocol):
     ) -> Sequence[ContentElement]:
         """The elements around one, in order; none if there is no such element, or nothing around it.
 
-        `SEQUENCE` gives chunks: the element itself and `elements_to_add` on either side, less those that the filter
-        leaves out. `ZOOM_OUT` gives the section that holds it, or the document if no section does.
+        `SEQUENCE` returns chunks: the element itself, and up to `elements_to_add` on either side that fit the filter.
+        `ZOOM_OUT` returns the section around the element, or the document if there is no section.
         """
         ...
 
@@ -282,15 +281,15 @@ class SectionReader(SearchOperations, Protocol):
     async def list_documents(
         self, limits: SearchLimits = PUBLIC, /, *, limit: int = 100, after: str = ""
     ) -> Sequence[ContentRoot]:
-        """The documents in the order of their URIs, from the one after the URI `after` on."""
+        """The documents in the order of their URIs, beginning after the URI `after`."""
         ...
 
     async def list_sections(self, document: str, limits: SearchLimits = PUBLIC, /) -> Sequence[SectionOutline]:
-        """The sections of a document, given by id or URI, in its order; none if there is no such document."""
+        """The sections of a document (by id or URI), in its order; none if there is no such document."""
         ...
 
     async def read_section(self, element: str, limits: SearchLimits = PUBLIC, /) -> SectionText | None:
-        """The text of a section, or for a document's id of the document; None: there is no such section."""
+        """The text of the section or document with this id; None: there is none."""
         ...
 
 
@@ -299,7 +298,7 @@ async def find_chunks(
 ) -> Sequence[SimilarityResult[Chunk]]:
     """Search by words and meaning if a store can do both, else by meaning, else by words; else nothing is found.
 
-    While the embedding model gives no answer, words alone are searched, with a warning. Raises what those searches
+    While the embedding model does not answer, only words are searched, with a warning. Raises what those searches
     raise.
     """
     try:
@@ -320,7 +319,7 @@ class StoredDocument:
 
     root: ContentRoot
     content_hash: str
-    """The hash of what it was made of, as whoever stored it gave it."""
+    """The hash of its source, as it was passed to `put`."""
     stored_at: datetime
     """When it was stored, or read again without a change."""
     chunks: int
@@ -343,7 +342,7 @@ class IndexInfo:
 
 @runtime_checkable
 class DocumentStore(Protocol):
-    """Keeps documents with their sections and chunks."""
+    """Stores documents with their sections and chunks."""
 
     async def put(
         self,
@@ -353,26 +352,26 @@ class DocumentStore(Protocol):
         content_hash: str = "",
         readers: Collection[Caller | str] | None = None,
     ) -> None:
-        """Store a document in place of the one with its URI, if there is one.
+        """Store a document, and replace a stored document with the same URI.
 
         `readers` are the callers who may read it, and the scopes that let others read it; None: everyone may. While
-        the embedding service does not answer, it is stored without vectors. Raises `StoreError`, and `ModelError` when
-        the service cannot be used at all.
+        the embedding service does not answer, documents are stored without vectors. Raises `StoreError`, and
+        `ModelError` if the service cannot be used at all.
         """
         ...
 
     async def confirm(self, uri: str, /) -> None:
-        """Note that a document was read again and is as it was: its `stored_at` is now."""
+        """Record that a document was read again and has not changed: set its `stored_at` to now."""
         ...
 
     async def remove(self, uri: str, /) -> bool:
-        """Remove a document with all that belongs to it. Returns whether it was there."""
+        """Remove a document with all that belongs to it. Returns whether it was stored."""
         ...
 
     async def document(self, uri: str, /) -> StoredDocument | None:
-        """What is known of a document, whoever may read it; None: it is not stored."""
+        """A stored document, whoever may read it; None: it is not stored."""
         ...
 
     async def documents(self, *, limit: int = 1_000, after: str = "") -> Sequence[StoredDocument]:
-        """All documents in the order of their URIs, whoever may read them, from the one after the URI `after` on."""
+        """All documents, whoever may read them, in the order of their URIs, beginning after the URI `after`."""
         ...

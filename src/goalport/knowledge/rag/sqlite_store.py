@@ -1,8 +1,8 @@
-"""The store of documents in a SQLite file or in memory: words are found by FTS5, and vectors by numpy, exactly.
+"""The store of documents in a SQLite file or in memory: FTS5 searches words, and numpy compares vectors exactly.
 
-An index can be made again from the documents, so a commit does not wait for the disk: what was written survives the end
-of the program, however sudden, and when the machine stops the last documents may be missing, each as a whole. One
-thread, and one connection, do all that blocks; other programs may read and write the file at the same time.
+An index can be rebuilt from the documents, so a commit does not wait for the disk. Committed documents survive a crash
+of the program. After a crash of the machine the last ones may be missing, but none is incomplete. All that blocks runs
+in one thread with one connection; other programs may read and write the file at the same time.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 _VERSION: Final = 2
 _APPLICATION: Final = 0x67707278
-"""Says in the head of the file that it is an index of goalport."""
+"""The `application_id` in the header of the file: it is an index of goalport."""
 _TABLES: Final = (
     TABLES.format(id="integer primary key autoincrement", exact="", json="text")
     + """;
@@ -54,13 +54,13 @@ create virtual table chunk_stems using fts5 (
 insert into facts values ('changes', 0)
 """
 )
-"""In `facts`, `changes` counts the transactions."""
+"""In `facts`, `changes` counts the transactions that write."""
 _FROM_FIRST_VERSION: Final = """
 drop table if exists chunk_vocabulary;
 drop table if exists chunk_words;
 drop table if exists new_vectors
 """
-"""What the first version had beside these tables, for phrases and spellings, and while vectors were made anew."""
+"""Drops the tables that only the first version had: for phrases, for spellings, and for new vectors."""
 _AT_ONCE: Final = 384 * 1_024
 """How many numbers are multiplied at once: with more, BLAS starts threads that wait for each other."""
 _WORDS: Final = {
@@ -70,7 +70,7 @@ _WORDS: Final = {
 
 
 def _expression(term: Term) -> str:
-    """A term as FTS5 reads it: only letters, digits and spaces get within the quotation marks."""
+    """A term in the syntax of FTS5. Only letters, digits and spaces can be inside the quotation marks."""
     words = '" OR "'.join(indexed(each) for each in (" ".join(term.words), *term.spellings))
     return f'("{words}"{" *" if term.prefix else ""})'
 
@@ -81,11 +81,11 @@ _SYNTAX: Final = Syntax(every=" AND ", either=" OR ", but_not=" NOT ", term=_exp
 class SqliteDocumentStore(DocumentIndex):
     """Documents in a SQLite file, which other programs of this machine may read and write too, or in memory.
 
-    With `embeddings`, the chunks of each document get vectors when it is stored, and are found by meaning as well. A
-    store remembers who made its vectors. With another model, `on_other_model` decides: `refuse`, and an error says so;
-    or `text`, and a warning says that only words are searched and stored. `reembed` makes all vectors anew. A regular
-    expression is given up after `regex_seconds`; a file that another program has locked is waited for, `busy_seconds`
-    at most. The file is opened when it is first needed; `close`, or `async with`, ends what is under way.
+    With `embeddings`, the chunks of each document get vectors when it is stored, and can be searched by meaning. The
+    store records which model made its vectors. If `embeddings` is another one, `on_other_model` decides: `refuse`
+    raises an error; `text` logs a warning, and only words are searched and stored. `reembed` makes all vectors again. A
+    regular expression fails after `regex_seconds`, and an operation on a file that another program has locked after
+    `busy_seconds`. The file is opened at first use; `close`, or `async with`, ends what is under way.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class SqliteDocumentStore(DocumentIndex):
 
 
 class SqliteIndex:
-    """An index in a file, which is made when it is first needed, or in memory."""
+    """An index in a file, which is created at first use, or in memory."""
 
     vector_place, vector_column = "?", "vectors.vector"
 
@@ -112,9 +112,9 @@ class SqliteIndex:
         self._closed = False
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
-        """The file that the connection has open; there may be another one at the path by now."""
+        """The identity of the open file; by now, the path may lead to another file."""
         self._vectors: tuple[object, NDArray[np.int64], NDArray[np.float32]] | None = None
-        """The ids of all chunks with a vector, and the vectors, for a state of a file."""
+        """A cache: the file and its number of changes, the ids of all chunks with a vector, and the vectors."""
 
     @property
     def is_there(self) -> bool:
@@ -158,7 +158,7 @@ class SqliteIndex:
             "chunk_stems",
             [Condition("chunk_stems match ?", (Group(optional=(*rarities,)).expression(_SYNTAX),))],
         )
-        if within is not None:  # the plus keeps SQLite from starting there, where it could not weigh rows any more
+        if within is not None:  # the plus keeps SQLite from looking rows up by this, where bm25() does not work
             sql = "+chunk_stems.rowid in (select rowid from chunk_stems where chunk_stems match ?)"
             kept.append(Condition(sql, (within.expression(_SYNTAX),)))
         if conditions:
@@ -170,7 +170,7 @@ class SqliteIndex:
     def nearest(
         self, vector: "NDArray[np.float32]", conditions: Sequence[Condition], most: int, /
     ) -> Operation[list[Scored]]:
-        """All vectors are compared; they are read anew after each change."""
+        """Compare all vectors. They are cached until the file changes."""
         import numpy as np
 
         ((changes,),) = yield "select value from facts where name = 'changes'", ()
@@ -208,7 +208,7 @@ class SqliteIndex:
             await self._in_thread(lambda connection: connection.execute("pragma wal_checkpoint(truncate)").fetchall())
 
     async def lack(self) -> None:
-        """Nothing: numpy compares the vectors."""
+        """Nothing is lacking: numpy compares the vectors."""
 
     async def close(self) -> None:
         self._closed = True
@@ -225,7 +225,7 @@ class SqliteIndex:
         return await asyncio.get_running_loop().run_in_executor(self._thread, run)
 
     def _opened(self) -> sqlite3.Connection:
-        """The connection to the file that is there now. One that may only be read is opened anew each time."""
+        """The connection to the file that is now at the path. A read-only file is opened again each time."""
         path = self._path
         if path is None:
             self._connection = self._connection or self._prepared(":memory:")
@@ -245,7 +245,7 @@ class SqliteIndex:
         return self._connection
 
     def _prepared(self, uri: str) -> sqlite3.Connection:
-        """A connection to a database that has the tables of this version. Raises `StoreError` for another's."""
+        """A connection to a database with the tables of this version. Raises what `_version` raises."""
         connection = connected(uri, self._busy_seconds)
         with ExitStack() as failed:
             failed.callback(connection.close)
@@ -262,7 +262,7 @@ class SqliteIndex:
         return connection
 
     def _version(self, connection: sqlite3.Connection) -> int:
-        """The version of the tables; 0: there are none. Raises `StoreError` for another's, and for newer ones."""
+        """The version of the tables; 0: there are none. Raises `StoreError` if another program or version made them."""
         (version,) = connection.execute("pragma user_version").fetchone()
         (application,) = connection.execute("pragma application_id").fetchone()
         (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()
@@ -286,7 +286,7 @@ class SqliteIndex:
 
 
 def _performed(connection: sqlite3.Connection, operation: Operation[T], *, writing: bool = False) -> T:
-    """What an operation gives, in a transaction."""
+    """Run an operation in a transaction, and return its result."""
     connection.execute("begin immediate" if writing else "begin")
     rows = cast("Any", None)
     try:

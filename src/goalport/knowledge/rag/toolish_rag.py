@@ -1,9 +1,9 @@
 """`ToolishRag`: a store of documents as a reference, searched by a model with tools. User guide, section 3.12.6.
 
-It is an `LlmReference` by its shape. A model gets a tool for each kind of search that the store can do, with the names
-and parameters of the guide. What it is shown goes to a listener and, in an action, is emitted as an event: an answer
-can be checked against it. Clients of a server get documents as resources too, on behalf of whoever asks. Above: `ai`
-puts the notes into the prompt and offers the tools, and the exports publish them.
+It is an `LlmReference`. A model gets a tool for each kind of search that the store supports, with the names and
+parameters of the guide. The passages that a model sees are passed to a listener and, in an action, emitted as an event,
+so that its answer can be checked. MCP clients also get, as resources, the documents that their user may read. Above:
+`ai` puts the notes into the prompt and offers the tools, and the exports publish them.
 """
 
 import logging
@@ -53,13 +53,13 @@ _log = logging.getLogger(__name__)
 _MARKDOWN: Final = "text/markdown"
 _PLACE: Final = re.compile(r"(?P<id>[^/?#]+)(?:\?page=(?P<page>[0-9]{1,6}))?")
 _RESOURCE_PAGE: Final = 100_000
-"""Characters of a page: about 25,000 tokens, the most of one answer that hosts pass to a model."""
+"""Characters of a page: about 25,000 tokens, the longest result that MCP hosts pass to a model."""
 _LONGEST: Final = 25_000
 """How many characters of a section a model is shown at once."""
 _LOOKED_AT: Final = 1_000
-"""Documents that are looked at together for a title or an id."""
+"""How many documents are listed at once to look for a title or an id."""
 _COMPLETED: Final = 100
-"""Ids that complete one: MCP allows no more in an answer."""
+"""The most completions of an id: MCP allows no more in an answer."""
 _LISTED: Final = 200
 _DEEPEST: Final = 6
 _VECTOR_THRESHOLD: Final = 0.25
@@ -75,7 +75,7 @@ _NOTHING: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A text of a document, and where it stands."""
+    """A piece of a document's text, and its position."""
 
     id: str
     section: str
@@ -86,19 +86,19 @@ class Passage:
     end: int
     text: str
     score: float | None = None
-    """How well it fits what was searched for; None: it was not searched for."""
+    """How well it fits the query, from 0 to 1; None: it was read, not searched for."""
     resource: str = ""
-    """The URI at which clients of the server can read its section; empty: they cannot."""
+    """The URI of its section as an MCP resource; empty: it is not published."""
 
     @property
     def source(self) -> Mapping[str, Any]:
-        """Where it stands, as JSON."""
+        """Its id, document and position, as JSON data."""
         place = {"id": self.id, "uri": self.uri, "path": list(self.path), "start": self.start, "end": self.end}
         return {**place, "resource": self.resource} if self.resource else place
 
     @property
     def marked(self) -> str:
-        """The text, marked as data, with where it stands."""
+        """The text, marked as data, with its id, document and position."""
         known = {"id": self.id, "section": " > ".join(self.path), "characters": f"{self.start}-{self.end}"}
         score = {} if self.score is None else {"score": f"{self.score:.2f}"}
         resource = {"resource": self.resource} if self.resource else {}
@@ -119,7 +119,7 @@ def _passage(chunk: Chunk, score: float | None = None) -> Passage:
 
 
 def _pieces(leaves: Iterable[LeafSection], uri: str, offset: int = 0) -> Iterator[Passage]:
-    """The passages with the texts of sections, after `offset` characters, as far as they are shown at once."""
+    """Passages with the texts of sections from `offset` characters on, up to the most that is shown at once."""
     skip, room = offset, _LONGEST
     for leaf in leaves:
         part = leaf.text[skip : skip + room]
@@ -143,7 +143,7 @@ def _markdown(leaves: Iterable[LeafSection]) -> str:
     before: tuple[str, ...] = ()
     for leaf in leaves:
         shared = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(before, leaf.path, strict=False))))
-        own = len(leaf.path) - 1  # it gets its heading also if it is called as the section before it
+        own = len(leaf.path) - 1  # its heading is written even if the section before has the same title
         titles = [(depth, one_line(leaf.path[depth])) for depth in range(min(shared, own), own + 1)]
         blocks += [f"{'#' * min(depth + 1, _DEEPEST)} {title}" for depth, title in titles]
         blocks.append(leaf.text)
@@ -159,12 +159,12 @@ class ResultsEvent:
     """The name of the reference."""
     tool: str
     query: str
-    """What was searched for, or the id of what was read."""
+    """The query, or the id of the section or passage that was read."""
     passages: tuple[Passage, ...]
 
 
 class ResultsListener(Protocol):
-    """Is told what a model searches for and is shown, for example to learn which questions the documents leave open.
+    """Receives what a model searches for and gets, for example to learn which questions the documents do not answer.
 
     An exception that it raises is logged and does not affect the search.
     """
@@ -176,10 +176,10 @@ class ResultsListener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ShownPassages:
-    """A listener that collects what a model is shown, to check what it cites: one for each answer."""
+    """A listener that collects the passages for one answer of a model, to check its citations."""
 
     passages: dict[str, Passage] = field(default_factory=dict[str, Passage])
-    """By their ids, in the order in which they were first shown."""
+    """The passages by id, in the order in which they were first shown."""
 
     def on_results(self, event: ResultsEvent, /) -> None:
         for each in event.passages:
@@ -191,7 +191,7 @@ class TryHyDE:
     """A hint to search by meaning for a text that could be the answer (hypothetical document embedding)."""
 
     words: int = 50
-    """About how long that text is."""
+    """The approximate length of that text, in words."""
 
     def contribution(self) -> str:
         return (
@@ -205,8 +205,8 @@ class TryHyDE:
 class ToolishRag:
     """Documents that a model may search: it decides when, for what, and how far it looks around what it finds.
 
-    The model gets a tool for each thing that the search operations can do, and for nothing else. It is safe to share,
-    and cheap to make one for each call, as with a listener of one's own.
+    The model gets a tool for each operation that the store supports. An instance may be shared between requests, and
+    is cheap to create for each, for example to use another listener.
     """
 
     name: str
@@ -218,17 +218,17 @@ class ToolishRag:
     """How to search, such as `TryHyDE()`."""
     listener: ResultsListener | None = None
     filter: Filter | None = None
-    """What has to hold of everything that is found, listed or read; the model cannot change it."""
+    """Limits all that is found, listed or read; the model cannot change it. None: no filter."""
     caller: Caller | None = None
-    """On whose behalf is searched; None: the caller of the action that the model works for, and outside of actions
-    nobody in particular, who may read only what everybody may."""
+    """The caller who searches, and finds only what this caller may read. None: the caller of the current action;
+    outside of actions an anonymous caller, who may read only documents that everyone may read."""
     eager: str = field(default="", repr=False)
-    """Passages that were found before the model was asked; `with_eager_search_about` fills it in."""
+    """The text of passages that were found before the request to the model; `with_eager_search_about` sets it."""
     eager_search: int = 0
-    """How many passages are searched for the question before each request; 0: none, the model searches itself."""
+    """How many passages are found for the question before each request; 0: only the model searches."""
     namespace: str = ""
-    """What the URIs of sections begin with, where clients of the server can read them: passages then name these URIs.
-    `as_published` fills it in; empty: passages name no such URI."""
+    """The prefix of the URIs of sections as MCP resources. Passages then contain the URI of their section.
+    `as_published` sets it; empty: the documents are not published as resources."""
 
     def notes(self) -> str:
         names = listed([each.name for each in self.tools()])
@@ -243,12 +243,12 @@ class ToolishRag:
         return "\n\n".join(filter(None, parts))
 
     def tools(self) -> Sequence[Tool]:
-        """The tools for what the store can do, and no others."""
+        """One tool for each operation that the store supports."""
         return tuple(_RagTools(self).offered())
 
     @property
     def limits(self) -> SearchLimits:
-        """The filter of every search, and on whose behalf is searched now."""
+        """The filter, and the caller for whom is searched now."""
         site = CALL_SITE.get()
         return SearchLimits(filter=self.filter, caller=self.caller or (ANONYMOUS if site is None else site.caller))
 
@@ -260,7 +260,7 @@ class ToolishRag:
         )
 
     def show(self, tool: str, query: str, passages: Sequence[Passage], /) -> Sequence[Passage]:
-        """Tell the listener, and those of the process, what a model is shown; return it as it is shown."""
+        """Report passages to the listener and, as an event, to the process. Returns them with the URIs of resources."""
         if self.namespace:
             passages = [replace(each, resource=self._uri(each.section)) for each in passages]
         if self.listener is not None:
@@ -275,24 +275,24 @@ class ToolishRag:
         return passages
 
     async def with_eager_search_about(self, query: str, *, top_k: int = 5) -> "ToolishRag":
-        """A copy whose notes have what is found now, so that the model need not search first.
+        """Search now; a copy whose notes have the results, so that the model need not search first.
 
-        It is searched by words and meaning if the store can do that, else by meaning, else by words.
+        The search is by words and meaning if the store supports that, else by meaning, else by words.
         """
         found = await find_chunks(self.search_operations, self.request(query, top_k))
         passages = self.show("eagerSearch", query, [_passage(each.match, each.score) for each in found])
         return replace(self, eager=_text_of(passages) if passages else "")
 
     async def for_question(self, question: str, /) -> "ToolishRag":
-        """A copy that has searched for a question, as far as it is to search eagerly; `Ai` calls it."""
+        """A copy with passages for a question if `eager_search` is set, else itself. `Ai` calls it for each request."""
         if not self.eager_search or self.eager:
             return self
         return await self.with_eager_search_about(question, top_k=self.eager_search)
 
-    # The documents as resources: the `ResourceProvider` of `tools`. A store that does not read sections provides none.
+    # The documents as MCP resources: the methods of `ResourceProvider`. A store without `SectionReader` has none.
 
     def as_published(self) -> "ToolishRag":
-        """A copy as clients of a server get it: with documents as resources, whose URIs passages name."""
+        """A copy for MCP clients: documents are resources, and passages contain the URIs of their sections."""
         return replace(self, namespace=f"goalport://documents/{quote(self.name, safe='')}/")
 
     def templates(self) -> Sequence[ResourceTemplate]:
@@ -306,7 +306,7 @@ class ToolishRag:
         return () if self._reader is None else (template,)
 
     async def list_resources(self, caller: Caller, /, *, limit: int, after: str = "") -> ResourcePage:
-        """The documents in the order of their addresses; of sections, clients know from searches."""
+        """The documents in the order of their URIs. Clients get the URIs of sections from searches."""
         roots = await self._documents(caller, limit, after)
         resources = [
             ListedResource(
@@ -320,7 +320,7 @@ class ToolishRag:
         return ResourcePage(resources, roots[-1].uri if len(roots) == limit else "")
 
     async def read_resource(self, uri: str, caller: Caller, /) -> ReadResource | None:
-        """A document or a section in Markdown, or a page of it. Raises `BadInput` for a page that is not there."""
+        """A document or a section in Markdown, or one page of it. Raises `BadInput` if there is no such page."""
         place, reader = _PLACE.fullmatch(uri.removeprefix(self.namespace)), self._reader
         if place is None or reader is None:
             return None
@@ -382,12 +382,12 @@ def _optional(name: str, kind: object, description: str) -> Parameter:
 
 
 class _RagTools:
-    """The tools of a reference: what is offered, and what a model reads."""
+    """The tools of a `ToolishRag`, and the texts that they return to the model."""
 
     def __init__(self, rag: ToolishRag) -> None:
         self._rag = rag
         self._store: Any = rag.search_operations
-        """A tool is only offered where it `supports` what the tool needs."""
+        """A tool is offered only if the store `supports` the protocol that the tool calls."""
 
     def offered(self) -> Iterator[Tool]:
         for kind, name, about, parameters, answer in self._table():
@@ -447,7 +447,7 @@ class _RagTools:
         )
 
     def _searching(self, tool: str, method: str, threshold: float = 0.0) -> _Answer:
-        """What answers a search for a query."""
+        """The function of the tool that searches with a method of the store."""
 
         async def answer(given: Mapping[str, Any]) -> str:
             least = given.get("threshold")
@@ -473,7 +473,7 @@ class _RagTools:
         return _text_of(passages, "chunk") if passages else "No adjacent chunks found for this section."
 
     async def _zoom_out(self, given: Mapping[str, Any]) -> str:
-        """Of a document, the passages of all its sections are shown."""
+        """Show the section around an element; if that is the document, all its sections."""
         element, passages, limits = given["id"], list[Passage](), self._rag.limits
         for each in await self._store.expand_result(element, ExpansionMethod.ZOOM_OUT, 1, limits):
             if isinstance(self._store, SectionReader):
@@ -509,7 +509,7 @@ class _RagTools:
         return f"{_text_of(passages, 'section')}{more}"
 
     async def _id_of(self, named: str) -> str:
-        """The id of the document with an address or title, or else what was given. Raises `BadInput` for several."""
+        """The id of the document with a URI or title, else `named`. Raises `BadInput` if several have the title."""
         wanted, after, found = folded(one_line(named)), "", list[ContentRoot]()
         while roots := await self._store.list_documents(self._rag.limits, limit=_LOOKED_AT, after=after):
             for each in roots:

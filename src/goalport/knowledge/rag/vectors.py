@@ -1,7 +1,7 @@
-"""The vectors of an index: which model made them, whether the present one goes with it, and making missing ones.
+"""The vectors of an index: which model made them, whether the configured model is the same, and making missing ones.
 
-Vectors of two models cannot be compared, so an index has those of one, and remembers its name and their length. Any
-`EmbeddingService` makes them; `TableEmbeddings("my-table", function)` is one of a function alone.
+Vectors of two models cannot be compared. So an index has vectors of one model, and stores its name and their length.
+Any `EmbeddingService` makes them; `TableEmbeddings("my-table", function)` makes a service from a function.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _REQUESTED: Final = 64
 _BATCH: Final = 256
 """How many chunks get their vectors in one transaction."""
 _PAUSE: Final = 30.0
-"""Seconds for which a service that failed is asked for no vectors of documents: each attempt may take that long."""
+"""Seconds in which a service that failed gets no requests for documents: each request may take that long."""
 _REMEMBERED: Final = "insert into facts values (?, ?) on conflict (name) do update set value = excluded.value"
 _ADDED: Final = (
     "insert into vectors select id, document, {place} from chunks where id = ? on conflict (chunk) do nothing"
@@ -46,7 +46,7 @@ def require_numpy() -> None:
 
 @dataclass(frozen=True, slots=True)
 class TableEmbeddings:
-    """An embedding service made of a function, which is called in a thread, as for a table of words on this machine."""
+    """An embedding service that calls a function in a thread, for example to look words up in a local table."""
 
     name: str
     """Another function needs another name: vectors of different functions cannot be compared."""
@@ -59,9 +59,9 @@ class TableEmbeddings:
 
 
 async def embedded(service: EmbeddingService, texts: Sequence[str]) -> "NDArray[np.float32]":
-    """One vector of length 1 for each text, as the rows of a matrix.
+    """One vector of norm 1 for each text, as the rows of a matrix.
 
-    Raises the kind of `ModelError` that fits, also for vectors that are too few, of different lengths, or no numbers.
+    Raises a `ModelError`, also if there are too few vectors, or they have different lengths or invalid numbers.
     """
     require_numpy()
     import numpy as np
@@ -90,7 +90,7 @@ async def embedded(service: EmbeddingService, texts: Sequence[str]) -> "NDArray[
 
 
 def _matrix(service: str, vectors: Sequence[Sequence[float]], lengths: set[int]) -> "NDArray[np.float32]":
-    """Vectors as rows of length 1; `lengths` are those of the vectors before them."""
+    """Vectors as rows of norm 1. `lengths` are the dimensions of the vectors of earlier requests."""
     import numpy as np
 
     no_numbers = f"The embedding service {service!r} gave vectors with values that are no numbers."
@@ -123,11 +123,11 @@ class ChunkVectors:
 
     @property
     def in_use(self) -> bool:
-        """Whether there is a service, and it is not known that it cannot be used."""
+        """Whether there is a service, and nothing has shown yet that it cannot be used."""
         return self._service is not None and not self._warned
 
     async def of_chunks(self, uri: str, texts: Sequence[str]) -> "Sequence[NDArray[np.float32]] | None":
-        """The vectors of a document's texts; None: none are made, also while the service gives none.
+        """The vectors of a document's texts; None: there is no service for them, or it does not answer.
 
         Texts that the document had before keep their vectors, so that a small change costs little.
         """
@@ -155,7 +155,7 @@ class ChunkVectors:
         return [known[each] for each in texts]
 
     async def of_query(self, text: str, *, required: bool) -> "NDArray[np.float32] | None":
-        """The vector of what is searched for; None: none is made. Raises `StoreError` if it is required then."""
+        """The vector of a query; None: there is no service to make it. Raises `StoreError` then if it is required."""
         service = await self._usable()
         if service is None:
             if required:
@@ -166,14 +166,14 @@ class ChunkVectors:
         dimensions = (await self._database.read(_facts)).get("dimensions")
         if dimensions is not None and int(dimensions) != len(vector):
             raise self._other_model(f"vectors of {dimensions} numbers", f"gives {len(vector)}")
-        with suppress(StoreError):  # who may only read an index searches it as it is
+        with suppress(StoreError):  # a read-only index is searched as it is
             await self.catch_up()
         return vector
 
     def add(
         self, chunks: Sequence[int], vectors: "Sequence[NDArray[np.float32]] | NDArray[np.float32] | None"
     ) -> Operation[None]:
-        """Write the vectors of chunks, or remember that some have none. Raises `StoreError` if they do not fit."""
+        """Store vectors of chunks; None: some are missing. Raises `StoreError` if another model made them."""
         if vectors is None:
             yield _REMEMBERED, [("without_vectors", "1")]
             return
@@ -187,7 +187,7 @@ class ChunkVectors:
         yield _ADDED.format(place=self._database.vector_place), list(zip(vectors, chunks, strict=True))
 
     async def catch_up(self) -> int:
-        """Make vectors of some chunks that were stored without. Returns of how many; 0: of none, or not now."""
+        """Make vectors for some chunks without one. Returns how many; 0: none is missing, or none can be made now."""
         service = await self._usable()
         if service is None or "without_vectors" not in await self._database.read(_facts):
             return 0
@@ -199,9 +199,9 @@ class ChunkVectors:
         return len(rows)
 
     async def reembed(self, *, only_missing: bool = False) -> int:
-        """Make the vectors of all chunks by the present embedding service. Returns how many.
+        """Make the vectors of all chunks with the configured embedding service. Returns how many.
 
-        Meanwhile, chunks that have none yet are found by words. `only_missing`: those of chunks that have none.
+        Until then, chunks without a vector are found by words. `only_missing`: make only the missing vectors.
         """
         if lack := await self._database.lack():
             raise self._database.error(*lack)
@@ -217,7 +217,7 @@ class ChunkVectors:
             def write(
                 rows: Rows = rows, vectors: "NDArray[np.float32]" = vectors, *, anew: bool = anew
             ) -> Operation[None]:
-                if anew:  # what the old model has made is given up when the new one has answered
+                if anew:  # old vectors are deleted only when the new model has answered
                     yield "delete from vectors", ()
                     yield "delete from facts where name in ('model', 'dimensions')", ()
                     yield _REMEMBERED, [("without_vectors", "1")]
@@ -243,7 +243,7 @@ class ChunkVectors:
         return await self._database.read(read)
 
     async def _vectors_if_ready(self, service: EmbeddingService, texts: Sequence[str]) -> "NDArray[np.float32] | None":
-        """The vectors of texts; None: the service gives none now, and is left alone for a while."""
+        """The vectors of texts; None: the service does not answer, and gets no requests for a while."""
         if time.monotonic() < self._paused_until:
             return None
         try:
@@ -254,7 +254,7 @@ class ChunkVectors:
             return None
 
     async def _usable(self) -> EmbeddingService | None:
-        """The service, unless it cannot be used and only text is to be searched then; or `StoreError`."""
+        """The service; None: there is none, or only text can be searched. Raises `StoreError` for another model."""
         if self._service is None:
             return None
         if lack := await self._database.lack():
@@ -287,13 +287,13 @@ def _facts() -> Operation[dict[str, Any]]:
 
 
 def _first(condition: str = "true") -> Operation[Rows]:
-    """The first chunks of all that fit, each with its text."""
+    """The first batch of chunks that fit a condition, each with its text."""
     columns = "chunks.id, coalesce(chunks.shown, chunks.body)"
     return (yield selected(columns, "chunks", Condition(condition), f"order by chunks.id limit {_BATCH}"))
 
 
 def _missing() -> Operation[Rows]:
-    """Chunks without a vector, each with its text; when there are none, that is noted."""
+    """A batch of chunks without a vector, each with its text. If there are none, the database records that."""
     rows = yield from _first("not exists (select 1 from vectors where vectors.chunk = chunks.id)")
     if not rows:
         yield "delete from facts where name = 'without_vectors'", ()

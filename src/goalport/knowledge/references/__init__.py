@@ -1,8 +1,8 @@
 """References: what a prompt refers to, with notes for the model and tools to look further. User guide, section 3.10.1.
 
-Every program that asks a model loads this package, so the kinds of references, and what they read with, are loaded when
-they are first used; `__init__.pyi` tells type checkers the same names. Below: `tools`, `prompts` and `documents`.
-Above: `ai` puts the notes into the system prompt and offers the tools.
+Every program that asks a model imports this package. The kinds of references, and the libraries that they need, are
+therefore imported at first use; `__init__.pyi` lists the same names for type checkers. Below: `tools`, `prompts` and
+`documents`. Above: `ai` puts the notes into the system prompt and offers the tools.
 """
 
 # pyright: reportUnsupportedDunderAll=false

@@ -1,6 +1,6 @@
 """A reference to the API of installed Python packages: a model looks up signatures and docstrings by name.
 
-They are read from the source. Nothing is imported, since importing runs the code; a module without source is not seen.
+Both are read from the source. Nothing is imported, since importing runs the code. Modules without source are missing.
 """
 
 import ast
@@ -22,7 +22,7 @@ from goalport.tools import Tool, tool
 _LONGEST_SOURCE: Final = 2_000_000
 _MOST_MODULES: Final = 3_000
 _MOST_STEPS: Final = 8
-"""Imports that are followed to find where a name comes from."""
+"""How many imports are followed from a re-exported name to its definition."""
 _MOST_LISTED: Final = 200
 _MOST_FOUND: Final = 40
 _MOST_OFFERED: Final = 5
@@ -104,7 +104,7 @@ class _Module:
     members: Mapping[str, _Member] = field(default_factory=dict[str, _Member])
     """By name in the module, such as `JSONDecoder` and `JSONDecoder.decode`."""
     imported: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Public names that come from other modules, with their full names there."""
+    """Names in `__all__` that are imported from other modules, with their full names there."""
 
 
 class _Sources:
@@ -123,7 +123,7 @@ class _Sources:
         return tuple(sorted(self._files))
 
     def described(self, name: str) -> str:
-        """What a model is told of a module or a member."""
+        """What `lookUp` returns for the full name of a module, class, function or method."""
         if name in self.modules():
             module = self._module(name)
             members = [*module.members.values(), *filter(None, map(self._find, module.imported.values()))]
@@ -150,14 +150,14 @@ class _Sources:
         if name not in self._read:
             file = self._files.get(name) if self.modules() else None
             self._read[name] = _Module()
-            # Other Pythons' syntax, no Python at all, or expressions that are too deep to be parsed or written.
+            # Syntax of another Python version, no Python at all, or expressions nested too deeply for `ast`.
             with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
                 if file is not None:
                     self._read[name] = _parsed(name, file)
         return self._read[name]
 
     def _find(self, name: str, steps: int = _MOST_STEPS) -> _Member | None:
-        """The member with a full name, also under the name of a module that takes it over."""
+        """The member with a full name, also if that names a module that re-exports the member."""
         known, parts = set(self.modules()), name.split(".")
         for end in range(len(parts) - 1, 0, -1):
             module, inside = ".".join(parts[:end]), ".".join(parts[end:])
@@ -172,7 +172,7 @@ class _Sources:
         return None
 
     def _everything(self) -> Iterator[_Member]:
-        """The members of all modules, each where it is defined."""
+        """The members of all modules, each under the module that defines it."""
         for module in self.modules():
             yield from self._module(module).members.values()
 
@@ -211,7 +211,7 @@ def _is_public(name: str) -> bool:
 
 
 def _parsed(name: str, file: Path) -> _Module:
-    """What a module offers, by its source."""
+    """The public members of a module, parsed from its source."""
     tree = ast.parse(file.read_bytes())
     exported = _exported(tree)
     members: dict[str, _Member] = {}
@@ -239,7 +239,7 @@ def _parsed(name: str, file: Path) -> _Module:
 
 
 def _exported(tree: ast.Module) -> frozenset[str] | None:
-    """The names in `__all__`, where it is written out."""
+    """The names in `__all__` if that is a literal list or tuple; None: there is no such `__all__`."""
     for node in tree.body:
         match node:
             case (

@@ -1,6 +1,6 @@
 """What every reference is: notes for the model, and tools to look further. User guide, section 3.10.1.
 
-Notes and tools are given at once, so what a reference knows from elsewhere is read before: `refreshed` does it.
+`notes()` and `tools()` do not wait, so a reference to something outside has to read it beforehand: see `refreshed`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,11 +18,11 @@ R = TypeVar("R")
 
 @runtime_checkable
 class LlmReference(Protocol):
-    """What a prompt can refer to. Its tools are offered under its name as a prefix, so that several do not clash."""
+    """What a prompt can refer to. The names of its tools begin with its name, so those of two references differ."""
 
     @property
     def name(self) -> str:
-        """For people and models; the tools' prefix is made of it."""
+        """The name for people and models, from which the prefix of the tools is made."""
         ...
 
     @property
@@ -31,7 +31,7 @@ class LlmReference(Protocol):
         ...
 
     def notes(self) -> str:
-        """What a model should know to use it. They are read at each call of a model."""
+        """What a model should know to use it. Called again for each request to a model."""
         ...
 
     def tools(self) -> Sequence[Tool]:
@@ -58,26 +58,26 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class UsageNotes:
-    """A reference to which a user can add notes. It has the field `usage_notes`."""
+    """A reference to which a user can add notes. Subclasses have the field `usage_notes`."""
 
     def with_usage_notes(self, text: str) -> Self:
-        """A copy that tells the model how to use it."""
+        """A copy whose notes also have this text on how to use the reference."""
         return replace(self, usage_notes=text)
 
 
 @dataclass(frozen=True, slots=True)
 class NamedReferences(Mapping[str, LlmReference]):
-    """References by name, as a file such as `references.yml` gives them, and what else the file has."""
+    """What a file such as `references.yml` defines: references by name, contributors to prompts, and its mistakes."""
 
     references: Mapping[str, LlmReference] = field(default_factory=dict[str, LlmReference])
     contributors: Mapping[str, PromptContributor] = field(default_factory=dict[str, PromptContributor])
     """Personas and other contributors to the system prompt, by name."""
     types: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The type of each entry as the file says it, by the name of what it makes."""
+    """The type of each entry as written in the file, by the name of its reference or contributor."""
     published: tuple[LlmReference, ...] = ()
     """The references that are to be published over MCP."""
     problems: tuple[str, ...] = ()
-    """What is wrong with the file: sentences that begin with the place. The other entries are here."""
+    """The mistakes in the file: sentences that begin with file and line. Entries without mistakes are loaded."""
 
     def __getitem__(self, name: str) -> LlmReference:
         return self.references[name]
@@ -103,24 +103,24 @@ class NamedReferences(Mapping[str, LlmReference]):
 
 @runtime_checkable
 class Refreshing(Protocol):
-    """A reference to something outside, such as a web page, which it reads again when it is time."""
+    """A reference to something outside, such as a web page, that is read again when its policy says so."""
 
     async def refresh(self) -> None:
-        """Read it where its policy says that it is time. What cannot be read is said in the notes, and not raised."""
+        """Read it if the policy says that it is due. A failure is not raised: the notes report it."""
         ...
 
 
 @runtime_checkable
 class QuestionAware(Protocol):
-    """A reference that depends on what a model is asked, such as one that searches for it before the model does."""
+    """A reference that depends on the question to the model, for example because it searches for it in advance."""
 
     async def for_question(self, question: str, /) -> LlmReference:
-        """The reference for one request: itself, or a copy that fits the question. It is called before the model is."""
+        """The reference for one request: itself, or a copy for the question. Called before the request to the model."""
         ...
 
 
 def described(reference: LlmReference) -> str:
-    """What a model is told of a reference: its name, description and notes, and how its tools are named."""
+    """The text about a reference in the system prompt: name, description, notes, and the prefix of its tools."""
     lines = [f"Reference: {reference.name}", reference.description, reference.notes()]
     if reference.tools():
         lines.append(f"Its tools have names that begin with {reference_prefix(reference.name)}")
@@ -128,7 +128,7 @@ def described(reference: LlmReference) -> str:
 
 
 async def refreshed(*references: R) -> tuple[R, ...]:
-    """The same references, after all of them were brought up to date, at the same time."""
+    """Refresh all references that can be refreshed, concurrently. Returns the same references."""
     async with anyio.create_task_group() as group:
         for each in references:
             if isinstance(each, Refreshing):

@@ -1,8 +1,8 @@
 """References from a file: `references.yml` has a list of entries, each with a type and its properties.
 
-An entry makes a reference, or a contributor to the system prompt, such as a persona. Its type is in the table below, is
-added by whoever reads the file, or is the dotted name of a class or function of the user. All mistakes of a file are
-reported together, with their lines. Above: a platform reads the file of its workspace, and adds the types that know it.
+An entry creates a reference, or a contributor to the system prompt, such as a persona. Its type is a built-in one, one
+of `LlmReferenceProviders.types`, or the dotted name of a class or function of the user. All mistakes of a file are
+reported together, with their lines. Above: a platform reads the file of its workspace, with further types.
 """
 
 import inspect
@@ -46,7 +46,7 @@ Refresh = Annotated[str, AfterValidator(_refresh_time)]
 
 @runtime_checkable
 class LlmReferenceProvider(Protocol):
-    """A class of a user that an entry names: it is made of the properties of the entry, and gives the reference."""
+    """A user's class that an entry names as its type. It is instantiated with the properties of the entry."""
 
     def reference(self) -> LlmReference:
         """The reference."""
@@ -55,26 +55,26 @@ class LlmReferenceProvider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LlmReferenceProviders:
-    """Reads files of references; its methods make those of the built-in types, and their parameters are properties."""
+    """Reads files of references. Each built-in type has a method, whose parameters are the properties of an entry."""
 
     fetcher: WebFetcher = field(default_factory=WebFetcher)
     archives: GitHubArchives = field(default_factory=GitHubArchives)
     types: Mapping[str, Callable[..., object]] = field(default_factory=dict[str, Callable[..., object]])
-    """More types, by name, and what makes their objects of the properties of an entry."""
+    """More types: by name, the class or function that is called with the properties of an entry."""
     folder: Path = Path()
-    """Where relative paths begin: the folder of the file that is read."""
+    """The folder to which relative paths refer; `read` uses the folder of the file."""
 
     async def from_yml(self, path: str | Path) -> tuple[LlmReference, ...]:
-        """The references of a file, after each has read what it is made from.
+        """The references of a file, refreshed and ready for use.
 
-        Raises `SettingsError` with all mistakes of the file. What cannot be fetched is said in the notes of the
-        reference, and the others are there.
+        Raises `SettingsError` with all mistakes of the file. If something cannot be fetched, nothing is raised: the
+        notes of that reference say why.
         """
         found = await to_thread.run_sync(self.read, path)
         return await refreshed(*_without_problems(found).values())
 
     def read(self, path: str | Path) -> NamedReferences:
-        """What the entries of a file make, in their order, and all mistakes of the file. Nothing is fetched."""
+        """The references and contributors of a file, in its order, and all its mistakes. Nothing is fetched."""
         file = Path(path)
         try:
             with file.open(encoding="utf-8-sig") as opened:
@@ -121,7 +121,7 @@ class LlmReferenceProviders:
         return file_text(self.folder / path, description, name=name, refresh=refresh)
 
     def resource(self, resource: str, description: str = "", name: str = "") -> TextReference:
-        """A file of an installed package (`my_package:texts/rules.md`), or one beside the file of references."""
+        """A file of an installed package (`my_package:texts/rules.md`), or a path below the folder of the file."""
         if ":" in resource:
             return package_resource(resource, description, name=name)
         return file_text(self.folder / resource, description, name=name)
@@ -153,7 +153,7 @@ class LlmReferenceProviders:
 async def references_from_yaml(path: str | Path) -> tuple[LlmReference, ...]:
     """The references of a file, ready for `ai.with_references(*references)`.
 
-    Raises `SettingsError` with all mistakes of the file. `LlmReferenceProviders` reads with another fetcher.
+    Raises `SettingsError` with all mistakes of the file. To use another fetcher, call `LlmReferenceProviders`.
     """
     return await LlmReferenceProviders().from_yml(path)
 
@@ -182,11 +182,11 @@ _TYPES: Final[Mapping[str, str | Callable[..., object]]] = {
     "Persona": Persona,
     "RoleGoalBackstory": RoleGoalBackstory,
 }
-"""The types of entries, the guide's names among them, and what makes them: a method of the providers, or a class."""
+"""The built-in types, some also under their names in the guide: a method of `LlmReferenceProviders`, or a class."""
 
 
 class _Mistake(Exception):
-    """What is wrong with an entry: sentences, each with the key at which it stands, or an empty one."""
+    """What is wrong with an entry: pairs of a key (empty: the whole entry) and a sentence."""
 
     def __init__(self, *problems: tuple[str, str]) -> None:
         super().__init__(*problems)
@@ -197,7 +197,7 @@ _Made = LlmReference | PromptContributor
 
 
 def _entry(providers: LlmReferenceProviders, entry: object) -> tuple[_Made, str, str, bool]:
-    """What one entry makes, its name, its type as it is written, and whether it is published."""
+    """The reference or contributor of an entry, its name, its type as written, and whether it is published."""
     if not isinstance(entry, dict):
         raise _Mistake(("", f"expected a reference with a type, but came {shown(entry)}. Write `- type: WebPage`."))
     properties = {str(key): value for key, value in cast("dict[object, object]", entry).items()}
@@ -215,7 +215,7 @@ def _entry(providers: LlmReferenceProviders, entry: object) -> tuple[_Made, str,
     if not isinstance(found, LlmReference | PromptContributor):
         fix = "Give it a method `reference`, or let it return an LlmReference or a PromptContributor."
         raise _Mistake((key, f"expected {written} to make a reference, but it made {type_name(type(found))}. {fix}"))
-    # A role, goal and backstory is referred to by its role.
+    # A `RoleGoalBackstory` has no name; its role serves as one.
     given: object = getattr(found, "name", None) or getattr(found, "role", None)
     name = given if isinstance(given, str) else ""
     if isinstance(found, LlmReference) and not (name.strip() and name.isprintable()):
@@ -227,7 +227,7 @@ def _entry(providers: LlmReferenceProviders, entry: object) -> tuple[_Made, str,
 
 
 def _maker(providers: LlmReferenceProviders, written: str, key: str) -> Callable[..., object]:
-    """What makes the objects of a type. The types of the guide's examples are known by their last names."""
+    """The class or function for a type. A class name of the guide, `com.embabel.….Name`, is looked up as `Name`."""
     short = written.rpartition(".")[2] if written.startswith("com.embabel.") else written
     if short in providers.types:
         return providers.types[short]
@@ -247,7 +247,7 @@ def _maker(providers: LlmReferenceProviders, written: str, key: str) -> Callable
 
 
 def _called(written: str, maker: Callable[..., object], properties: Mapping[str, object]) -> object:
-    """Call what makes a reference with its properties, checked against its signature."""
+    """Call a class or function with the properties of an entry, checked against its signature."""
     hints = get_type_hints(maker.__init__ if isinstance(maker, type) else maker, include_extras=True)
     parameters = [
         Parameter(each.name, hints.get(each.name, object), required=each.default is each.empty, default=None)

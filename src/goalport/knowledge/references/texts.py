@@ -1,6 +1,6 @@
 """References to texts: a file, a resource of a package, a web page, a folder, and a repository of GitHub as a folder.
 
-A short text stands in the notes. Of a long one the notes have the beginning, and tools read and search the rest.
+The notes contain a short text whole, and the beginning of a long one; tools read and search the rest.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -31,7 +31,7 @@ from goalport.models.prompts import as_data
 from goalport.tools import Tool, tool
 
 _SHOWN: Final = 8_000
-"""Characters of a text that stand in the notes."""
+"""Characters of a text that the notes contain."""
 _PAGE: Final = 16_000
 """Characters that one call of a tool reads."""
 _LONGEST: Final = 5_000_000
@@ -52,12 +52,12 @@ def _notes(*parts: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextReference(UsageNotes):
-    """A reference to a text that is read from somewhere; made by `file_text`, `package_resource` and `web_page`."""
+    """A reference to a text from a file, package or web page: see `file_text`, `package_resource` and `web_page`."""
 
     name: str
     description: str
     source: str
-    """Where the text is from, in words for a model."""
+    """The origin of the text, as a model reads it."""
     read_source: Callable[[], Awaitable[str]] = field(repr=False)
     policy: RefreshPolicy = field(default_factory=RefreshPolicy)
     usage_notes: str = ""
@@ -71,7 +71,7 @@ class TextReference(UsageNotes):
         object.__setattr__(self, "_source", RefreshedSource(self.name, self.policy, read))
 
     async def refresh(self) -> None:
-        """Read the text where it is time to. What was read before stays when it cannot be read now."""
+        """Read the text if it is due. If that fails, the text of the last successful read stays."""
         await self._source.refresh()
 
     def notes(self) -> str:
@@ -83,7 +83,7 @@ class TextReference(UsageNotes):
         return _notes(self.usage_notes, as_data(text[:_SHOWN], self.source), more if len(text) > _SHOWN else "")
 
     def tools(self) -> Sequence[Tool]:
-        """Tools to read and search the text, unless all of it stands in the notes."""
+        """Tools to read and search the text; none if the notes contain all of it and it is not read again."""
         is_shown = 0 < len(self._source.value or "") <= _SHOWN and self.policy.seconds is None
         return () if is_shown else Tool.from_instance(self)
 
@@ -159,7 +159,7 @@ def web_page(
     refresh: str = "never",
     fetcher: WebFetcher | None = None,
 ) -> TextReference:
-    """A reference to a web page, if it can be fetched and read; its notes say why when it cannot.
+    """A reference to a web page. If the page cannot be fetched or read, the notes say why.
 
     Reading HTML needs goalport[ingest].
     """
@@ -212,7 +212,7 @@ class LocalDirectory(UsageNotes):
 class GitHubRepository(UsageNotes):
     """A reference to a repository: `GitHubRepository("https://github.com/embabel/embabel-agent-examples.git", "…")`.
 
-    It is fetched as an archive and pinned by commit. With another policy than never, a branch is followed.
+    It is fetched as an archive and pinned to a commit. With a policy other than never, newer commits are fetched.
     """
 
     url: str
@@ -237,7 +237,7 @@ class GitHubRepository(UsageNotes):
         object.__setattr__(self, "_source", RefreshedSource(self.name, self.policy, fetch))
 
     async def refresh(self) -> None:
-        """Fetch it where it is not here yet, or its policy says that it is time to look for newer commits."""
+        """Fetch the repository if there is no copy yet, or if the policy says to look for newer commits."""
         await self._source.refresh()
 
     def notes(self) -> str:

@@ -1,8 +1,8 @@
-"""A skill: a folder with a SKILL.md, whose head names and describes it (https://agentskills.io).
+"""A skill: a folder with a SKILL.md, whose head (front matter) has name and description (https://agentskills.io).
 
-Loading is lenient, since a skill of others is better used with a warning than not at all; `check_skills` is strict, for
-those who write and publish them. A folder that was cloned may bring skills along, and they steer the model that reads
-them: they are withheld until somebody trusts them, and again when they change. Above: `skills` offers them.
+Loading is lenient: a skill with small mistakes is used, with a warning. `check_skills` is strict, for authors of
+skills. A cloned project may contain skills, and their instructions steer the model. They are therefore withheld until
+somebody trusts them, and again when they change. Above: `skills` offers them.
 """
 
 import json
@@ -26,14 +26,14 @@ from goalport.knowledge.documents.markdown import FRONT_MATTER
 _log = logging.getLogger(__name__)
 SKILL_FILE: Final = "SKILL.md"
 TRUST_FILE: Final = "skill-trust.json"
-"""Its name in the data folder."""
+"""The name of the file of trusted skills in the data folder."""
 RESOURCE_TYPES: Final = ("scripts", "references", "assets")
 _LONGEST_FILE: Final = 1_000_000
 _LARGEST_TRUSTED: Final = 50_000_000
 _HEAD: Final = 16_384
-"""Bytes in which most heads end."""
+"""Bytes of a SKILL.md that are read to scan it; most heads are shorter."""
 _LONGEST_HEAD: Final = 20_000
-"""Characters. Reading YAML takes minutes for a megabyte of it."""
+"""Most characters of a head: parsing a megabyte of YAML takes minutes."""
 _LONGEST_SHOWN_NAME: Final = 100
 _LONGEST_NAME: Final = 64
 _LONGEST: Final[Mapping[str, int]] = {"description": 1_024, "compatibility": 500}
@@ -41,7 +41,7 @@ _MOST_LINES: Final = 500
 _FIELDS: Final = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _PLAIN: Final = re.compile(r"(?P<key>name|description):[ ]+(?P<text>[A-Za-z](?:[^:#\n]|:(?=\S)|(?<=\S)#)*)")
-"""A line whose text means itself in YAML, so that scanning thousands of files needs no reader of YAML."""
+"""A line whose text YAML would not change, so that scanning thousands of files needs no YAML parser."""
 _WORDS_OF_YAML: Final = frozenset({"true", "false", "null"})
 _UNQUOTED: Final = re.compile(r"(?P<key>[A-Za-z][\w-]*):[ \t]+(?P<text>[^\s\"'\[{&*!|>%@`#-].*)")
 """A line of a field whose text is not quoted."""
@@ -57,21 +57,21 @@ class Skill:
     description: str
     folder: Path
     fingerprint: str = ""
-    """The hash of the files that were trusted; empty: whoever names the folder trusts what is in it."""
+    """The hash of the files when they were trusted; empty: a user chose the folder, so changes are not checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillText:
-    """All that a SKILL.md says."""
+    """A parsed SKILL.md: its head and its instructions."""
 
     fields: Mapping[str, object]
     instructions: str
     head: YamlText = field(repr=False)
-    """The head with its lines."""
+    """The head, with the line of each field."""
     body_line: int
     """The line on which the instructions begin."""
     quoted: Sequence[int] = ()
-    """The lines of fields that could only be read after their text was put in quotes."""
+    """The lines of fields that are valid YAML only after their text was put in quotes."""
 
     def text(self, key: str) -> str:
         """A field in one line; empty where it is missing or is no text."""
@@ -80,12 +80,12 @@ class SkillText:
 
 
 def skill_folder(root: Path) -> Folder:
-    """A folder of a skill, to read from."""
+    """The folder of a skill, with the limits for reading it."""
     return Folder(root, FolderLimits(entries=2_000, file_bytes=_LONGEST_FILE))
 
 
 def scanned(root: Path) -> Skill:
-    """The skill in a folder; what is odd about it is a warning. Raises `DocumentError` if it cannot be used."""
+    """The skill in a folder. Small mistakes are logged as warnings. Raises `DocumentError` if it cannot be used."""
     _check_file(root)
     fields = _plain_fields(root)
     if fields is None:
@@ -105,12 +105,12 @@ def scanned(root: Path) -> Skill:
 
 
 def _folder_name(root: Path) -> str:
-    """The name of a folder, which its skill should have."""
+    """The name of a folder, which should also be the name of its skill."""
     return root.name if root.name not in {"", ".."} else root.resolve().name
 
 
 def skill_text(root: Path) -> SkillText:
-    """Read the SKILL.md of a folder. Raises `DocumentError` that says the file, the line and what is wrong."""
+    """Read the SKILL.md of a folder. Raises `DocumentError` with file, line and mistake if it is not valid."""
     _check_file(root)
     place = str(root / SKILL_FILE)
     raw = skill_folder(root).content(SKILL_FILE).decode("utf-8-sig", "replace")
@@ -133,7 +133,7 @@ def skill_text(root: Path) -> SkillText:
 
 
 def _check_file(root: Path) -> None:
-    """Raises `DocumentError` for a folder without a SKILL.md, or with a link in its place that leads out."""
+    """Raises `DocumentError` if the folder has no SKILL.md, or if that is a link to a file outside of the folder."""
     file = root / SKILL_FILE
     if not file.is_file():
         raise DocumentError(f"{file}: there is no such file, so {root} is no skill.")
@@ -142,7 +142,7 @@ def _check_file(root: Path) -> None:
 
 
 def _head(text: str, place: str) -> tuple[YamlText, list[int]]:
-    """Read the head; where that fails, once more with texts in quotes whose colon YAML takes for another field."""
+    """Parse the head; if that fails, put texts that contain a colon in quotes and retry. Also returns their lines."""
     try:
         return read_yaml(text, place, first_line=2), []
     except DocumentError as error:
@@ -159,7 +159,7 @@ def _head(text: str, place: str) -> tuple[YamlText, list[int]]:
 
 
 def _plain_fields(root: Path) -> dict[str, str] | None:
-    """Name and description, where they are so plain that no reader of YAML is needed to understand them."""
+    """Name and description, if they can be read without a YAML parser; None: `skill_text` has to parse the head."""
     try:
         with (root / SKILL_FILE).open("rb") as file:
             text = file.read(_HEAD).decode("utf-8-sig", "replace").replace("\r\n", "\n")
@@ -181,32 +181,32 @@ def _plain_fields(root: Path) -> dict[str, str] | None:
 def fingerprint(root: Path) -> str:
     """The hash of all files of a skill, hidden ones too.
 
-    Raises `DocumentError` where one cannot be read, or there are too many to look at all.
+    Raises `DocumentError` if a file cannot be read, or if there are too many files.
     """
     return Folder(root, FolderLimits(file_bytes=_LARGEST_TRUSTED), hidden=True).content_hash()
 
 
 def check_unchanged(skill: Skill) -> None:
-    """Raises `DocumentError` for a skill that is not any more what somebody trusted."""
+    """Raises `DocumentError` if a skill has changed since it was trusted."""
     if skill.fingerprint and fingerprint(skill.folder) != skill.fingerprint:
         raise DocumentError(f"The skill {skill.name!r} has changed since it was trusted. Do without it.")
 
 
 @dataclass(frozen=True, slots=True)
 class SkillTrust:
-    """Which skills of projects are trusted, in a file that only its owner may read."""
+    """The trusted skills of projects, stored in a file that only its owner may read."""
 
     path: Path = Path(".goalport") / TRUST_FILE
 
     def trusted(self, root: Path) -> str:
-        """The fingerprint of a skill that is trusted as it is now; empty: it is new, or has changed since."""
+        """The fingerprint of a skill, if its present content is trusted; empty: it is new, or has changed."""
         found = fingerprint(root)
         return found if self._record().get(str(root.resolve())) == found else ""
 
     def trust(self, root: str | Path, *, seen: str = "") -> None:
-        """Trust a skill as it is now; `seen` is the fingerprint that it had when somebody looked at it.
+        """Trust a skill as it is now. `seen` is its fingerprint when a person reviewed it; empty: it is not compared.
 
-        Raises `DocumentError` for one that cannot be read, or has changed since it was seen.
+        Raises `DocumentError` if the skill cannot be read, or has changed since it was reviewed.
         """
         folder = Path(root)
         found = fingerprint(folder)
@@ -216,7 +216,7 @@ class SkillTrust:
         replace_file(self.path, json.dumps(record, indent=2, sort_keys=True))
 
     def _record(self) -> dict[str, str]:
-        """By folder: the fingerprint that is trusted. Raises `DocumentError` for a file that holds something else."""
+        """The trusted fingerprints by folder. Raises `DocumentError` if the file cannot be read or parsed."""
         try:
             return TypeAdapter(dict[str, str]).validate_json(self.path.read_bytes())
         except FileNotFoundError:
@@ -254,7 +254,7 @@ def check_skill(root: str | Path, *, files: bool = True) -> tuple[SkillProblem, 
 
 
 def check_skills(parent: str | Path, *, files: bool = True) -> tuple[SkillProblem, ...]:
-    """What is wrong with a skill, or with the skills in the folders of a folder."""
+    """What is wrong with the skill in a folder, or with the skills in its subfolders."""
     folder = Path(parent)
     if (folder / SKILL_FILE).is_file():
         return check_skill(folder, files=files)

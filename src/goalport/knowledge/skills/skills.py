@@ -1,10 +1,10 @@
 """Skills as a reference: a model sees their names and descriptions, and activates the one that it needs.
 
-User guide, section 3.25; https://agentskills.io. The tools are made anew for each request, so what a model unlocks by
-activating a skill is unlocked in that conversation only. Clients of a server get skills by the Skills extension of MCP
-(SEP-2640): each file is a resource, and an entry has the head of the SKILL.md as it stands, and the digest and size of
-every file. A skill is left out there where it breaks the rules on which clients rely, or has more files than they have
-to accept. Below: `skill`. Above: `ai` puts the notes into the system prompt and offers the tools.
+User guide, section 3.25; https://agentskills.io. Each request gets new tools, so a tool that a model unlocks by
+activating a skill is unlocked in that conversation only. MCP clients get skills by the Skills extension (SEP-2640):
+each file is a resource, and a skill's entry has the head of its SKILL.md, and digest and size of each file. A skill is
+not offered to clients if it breaks a rule of agentskills.io, or is larger than clients must accept. Below: `skill`.
+Above: `ai` puts the notes into the system prompt and offers the tools.
 """
 
 import json
@@ -74,21 +74,21 @@ _MARKDOWN: Final = "text/markdown"
 _SERVED_NAME: Final = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
 _MOST_SERVED_FILES: Final = 512
 _MOST_BYTES: Final = 16 * 1024 * 1024
-"""The limits of the extension for one skill."""
+"""The limits of the Skills extension for one skill."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedSkills:
-    """The tools of a reference to skills, and its skills as resources: the `ResourceProvider` of `tools`."""
+    """Skills for MCP clients: the tools, and the files as resources. It is a `ResourceProvider` of `tools`."""
 
     name: str
     description: str
     namespace: str
     offered: tuple[Tool, ...]
     load: Callable[[], Awaitable[Sequence[Skill]]]
-    """Gives the skills, fetched where that is still to be done."""
+    """Returns the skills, after fetching those that are not here yet."""
     _left_out: set[str] = field(default_factory=set[str], init=False, repr=False)
-    """The names of skills that the log says are not given to clients."""
+    """The names of skills that are not offered to clients, so that each is logged once."""
 
     def tools(self) -> Sequence[Tool]:
         return self.offered
@@ -98,7 +98,7 @@ class PublishedSkills:
         return [ResourceTemplate(uri=f"{self.namespace}{{name}}/{{+path}}", name=self.name, description=words)]
 
     async def list_resources(self, _caller: Caller, /, *, limit: int, after: str = "") -> ResourcePage:
-        """The instructions of the skills, by name; of further files, clients know from the entries."""
+        """The SKILL.md of each skill, by name. Clients find the other files in the entries."""
         found, end = await self._page(limit, after)
         resources = [
             ListedResource(
@@ -113,7 +113,7 @@ class PublishedSkills:
         return ResourcePage(resources, end)
 
     async def read_resource(self, uri: str, _caller: Caller, /) -> ReadResource | None:
-        """A file of a skill as it is: text in UTF-8 as a text, all else as bytes."""
+        """A file of a skill: UTF-8 as text, anything else as bytes; None: there is no such file."""
         skill, path = await self._at(uri)
         if skill is None or path not in skill.sizes:
             return None
@@ -125,7 +125,7 @@ class PublishedSkills:
         return ReadResource(content=content, media_type=media or "application/octet-stream")
 
     async def complete(self, variable: str, typed: str, given: Mapping[str, str], _caller: Caller, /) -> Sequence[str]:
-        """The names of skills, and the paths of the files of the skill that is given."""
+        """Completions of `name` (skills) and of `path` (files of the skill that `given` names)."""
         values: Iterable[str] = ()
         if variable == "name":
             values = sorted(each.name for each in await self.load())
@@ -135,7 +135,7 @@ class PublishedSkills:
         return [each for each in values if each.startswith(typed)]
 
     async def skill_entries(self, *, limit: int, after: str = "") -> tuple[Sequence[Mapping[str, Any]], str]:
-        """The entries of at most `limit` skills, and what the next are asked for with; empty: there are no more."""
+        """The entries of at most `limit` skills, and the value of `after` for the next page; empty: there is none."""
         found, end = await self._page(limit, after)
         entries = [await to_thread.run_sync(each.entry) for each in found]
         return [each for each in entries if each is not None], end
@@ -158,7 +158,7 @@ class PublishedSkills:
         return found, page[-1].name if len(later) > limit else ""
 
     async def _at(self, uri: str) -> tuple["_Servable | None", str]:
-        """The skill to which a URI leads, and the path in it."""
+        """The skill that a URI names, and the path in it; None: clients cannot get such a skill."""
         name, _, path = uri.removeprefix(self.namespace).partition("/")
         found = next((each for each in await self.load() if each.name == unquote(name)), None)
         if found is not None:
@@ -169,7 +169,7 @@ class PublishedSkills:
 
 @dataclass(frozen=True, slots=True)
 class _Servable:
-    """A skill that clients can be given, as it is now."""
+    """The present state of a skill that clients can get."""
 
     skill: Skill
     namespace: str
@@ -183,9 +183,9 @@ class _Servable:
         return f"{self.namespace}{self.skill.name}/{quote(path)}"
 
     def entry(self) -> Mapping[str, Any] | None:
-        """What a client needs to know before it reads a file, and to check afterwards that it got the right one.
+        """The entry of the Skills extension: the head, and URI, digest and size of each file, to verify downloads.
 
-        None if a file is not there any more.
+        None if a file does not exist any more.
         """
         resources: list[Mapping[str, Any]] = []
         try:
@@ -199,7 +199,7 @@ class _Servable:
 
 
 def _servable(skill: Skill, namespace: str) -> _Servable:
-    """A skill as it is now. Raises `DocumentError` with the reason where it cannot be given to clients."""
+    """The present state of a skill. Raises `DocumentError` with the reason if clients cannot get it."""
     check_unchanged(skill)
     folder, text = Folder(skill.folder, FolderLimits(file_bytes=_MOST_BYTES)), skill_text(skill.folder)
     try:
@@ -220,12 +220,12 @@ def _servable(skill: Skill, namespace: str) -> _Servable:
 
 
 Embed = Callable[..., Awaitable[Sequence[Sequence[float]]]]
-"""Gives a vector for each of the texts that it is called with: `ai.embed`."""
+"""Returns one vector for each text, as `ai.embed` does."""
 PROJECT_FOLDERS: Final = (".agents/skills", ".claude/skills")
-"""Where projects keep skills, the first one first."""
+"""Where projects keep skills. If both folders have a skill of one name, the first folder's is used."""
 _WORD: Final = re.compile(r"[^\W_]{2,}")
 _STEM: Final = 5
-"""Letters at the beginning by which longer words are compared, so that `reports` and `reporting` are alike."""
+"""Words are compared by this many first letters, so that `reports` and `reporting` are equal."""
 _ENTRY: Final = re.compile(r"[^\s,()]+(?:\([^)]*\))?")
 """An entry of `allowed-tools`, such as `Bash(git:*)`; they are separated by spaces or commas."""
 _MOST_FILES: Final = 200
@@ -234,12 +234,12 @@ _MOST_FOLDERS: Final = 2_000
 _LONGEST: Final = 100_000
 """Characters of instructions or of a file."""
 _BUDGET: Final = 6_000
-"""Characters of names and descriptions in the prompt, which are about 1,500 tokens."""
+"""Most characters of names and descriptions in the prompt: about 1,500 tokens."""
 _ADVICE: Final = "Before you do what a skill is for, call `activate` with its name, and follow its instructions."
 
 
 def _by_words(skills: Sequence[Skill], text: str) -> list[Skill]:
-    """The skills that share words with a text, the best first; a word of few skills says more than one of many."""
+    """The skills that share words with a text, best first. A word that few skills have counts more."""
 
     def words(text: str) -> list[str]:
         return [each[:_STEM] for each in _WORD.findall(folded(text))]
@@ -254,7 +254,7 @@ def _by_words(skills: Sequence[Skill], text: str) -> list[Skill]:
 async def _by_meaning(
     skills: Sequence[Skill], text: str, embed: Embed, known: dict[str, Sequence[float]]
 ) -> list[Skill]:
-    """The skills by the likeness of their vectors to that of a text; `known` keeps the vectors of descriptions."""
+    """The skills whose vectors are similar to that of a text, best first. `known` caches vectors of descriptions."""
     written = [f"{each.name}: {each.description}" for each in skills]
     missing = [each for each in dict.fromkeys(written) if each not in known]
     wanted, *found = await embed(text, *missing)
@@ -271,17 +271,17 @@ def _best(skills: Sequence[Skill], scores: Sequence[float]) -> list[Skill]:
 
 @dataclass(slots=True)
 class _Activation:
-    """The skills that can be activated in one conversation, and those that were."""
+    """The tools that activate skills in one conversation, and the locked tools that were unlocked there."""
 
     load: Callable[[], Awaitable[Sequence[Skill]]]
-    """Gives the skills, fetched where that is still to be done."""
+    """Returns the skills, after fetching those that are not here yet."""
     locked: Sequence[Tool] = ()
-    """Tools that can be called only after a skill was activated that allows them."""
+    """Tools that can be called only after a skill that allows them was activated."""
     _allowed: set[str] = field(default_factory=set[str], init=False)
-    """The tools that an activated skill allows."""
+    """The names of the tools that activated skills allow."""
 
     def tools(self, *, find: bool) -> Iterator[Tool]:
-        """The tools; `find`: with one to find skills, where the notes cannot describe all of them."""
+        """The tools. `find`: whether to include `findSkills`, because the notes cannot describe all skills."""
         skill = Parameter("skillName", str, "The name of the skill.")
         kind = Parameter("resourceType", Literal["scripts", "references", "assets"], "The kind of files.")
         file = Parameter("fileName", str, "The path of the file, as listResources gives it.")
@@ -353,7 +353,7 @@ class _Activation:
         return "\n".join(f"- {each.name}: {each.description}" for each in found)
 
     async def _unlocked(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
-        """`name` is that of the tool without the prefix of the reference."""
+        """Call a locked tool if a skill allows it. `name` is the tool's name without the prefix of the reference."""
         if name in self._allowed:
             return await tool.call(arguments)
         return ToolResult.of_error(
@@ -363,7 +363,7 @@ class _Activation:
 
 
 def _named(skills: Sequence[Skill], name: str) -> Skill:
-    """The skill of that name, however a model writes it. Raises `ToolError`."""
+    """The skill with a name, ignoring case, and `_` for `-`. Raises `ToolError` if there is none."""
     plain = {each.name.strip().lower().replace("_", "-"): each for each in reversed(skills)}
     if found := plain.get(name.strip().lower().replace("_", "-")):
         return found
@@ -390,32 +390,32 @@ class ScriptResult:
 
     exit_code: int
     output: str
-    """What it wrote on stdout and stderr, in the order in which it came."""
+    """What it wrote to stdout and stderr, in one text and in order."""
 
 
 class ScriptRunner(Protocol):
-    """Runs one script of a skill; a user may bring one that runs it in a container."""
+    """Runs scripts of skills. A user may implement it, for example to run them in a container."""
 
     async def run(self, script: Path, arguments: Sequence[str], skill: Path) -> ScriptResult:
-        """Run a script with arguments, on behalf of the skill in a folder; both paths are absolute.
+        """Run a script with arguments. `skill` is the folder of its skill; both paths are absolute.
 
-        Raises `ToolError` where it cannot.
+        Raises `ToolError` if the script cannot be run.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ChildProcessRunner:
-    """Runs scripts as child processes of this one, in an empty folder or the one that is given."""
+    """Runs scripts as child processes, in an empty folder or in `folder`."""
 
     seconds: float = 60.0
-    """A script that takes longer is ended, with the processes that it started."""
+    """Seconds after which a script is killed, with the processes that it started."""
     output_characters: int = 20_000
-    """Of a longer output only the beginning is kept."""
+    """Most characters of output; the rest is dropped."""
     environment: Sequence[str] = _ENVIRONMENT
-    """The names of the variables that a script sees; keys and passwords are in others."""
+    """Names of the environment variables that a script gets; by default none that has keys or passwords."""
     interpreters: Mapping[str, Sequence[str]] = field(default_factory=lambda: dict(_INTERPRETERS))
-    """By the end of a script's name: the command that runs it. A script with another end is not run."""
+    """The command that runs a script, by the suffix of its name. Scripts with other suffixes are refused."""
     folder: Path | None = None
     """The folder in which scripts run; None: an empty one that is removed afterwards."""
 
@@ -464,38 +464,38 @@ class ChildProcessRunner:
 class Skills:
     """A reference to skills: `Skills("finance", "Financial analysis").with_local_skills("skills")`.
 
-    It is immutable: each `with_*` gives a copy. Of skills with one name the first is used. Skills of GitHub are fetched
-    when `refresh` is called or a tool needs them.
+    It is immutable: each `with_*` returns a copy. If two skills have the same name, the first is used. Skills on GitHub
+    are fetched when `refresh` is called or a tool needs them.
     """
 
     name: str
     description: str
     archives: GitHubArchives = field(default_factory=GitHubArchives, repr=False)
     skills: tuple[Skill, ...] = ()
-    """The skills of folders of this machine."""
+    """The skills in local folders."""
     locked: tuple[Tool, ...] = field(default=(), repr=False)
-    """Tools that can be called only after a skill was activated that allows them."""
+    """Tools that can be called only after a skill that allows them was activated."""
     sources: tuple[RefreshedSource[tuple[Skill, ...]], ...] = ()
-    """The skills of repositories."""
+    """The repositories on GitHub from which further skills are fetched."""
     most: int = 0
     """How many skills are chosen for a question; 0: all are offered."""
     _vectors: dict[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]], repr=False)
 
     def with_local_skill(self, directory: str | Path) -> Self:
-        """A copy with the skill in a folder. Raises `DocumentError` for a folder without one that can be used."""
+        """A copy with the skill in a folder. Raises `DocumentError` if the folder has no skill that can be used."""
         return self._plus([scanned(Path(directory))])
 
     def with_local_skills(self, parent: str | Path) -> Self:
-        """A copy with the skills in the folders of a folder, not deeper. One that cannot be used is a warning.
+        """A copy with the skills in the direct subfolders of `parent`. Skills that cannot be used are logged.
 
-        Raises `DocumentError` where the folder is not there.
+        Raises `DocumentError` if `parent` does not exist.
         """
         return self._plus(skills_in(Path(parent)))
 
     def with_project_skills(self, project: str | Path, trust: SkillTrust | None = None) -> Self:
-        """A copy with the trusted skills that a project brings in `.agents/skills` and `.claude/skills`.
+        """A copy with the trusted skills in `.agents/skills` and `.claude/skills` of a project.
 
-        The others are withheld, with a warning that says how to trust them.
+        Skills that are not trusted are withheld. A warning in the log says how to trust them.
         """
         folders = [Path(project) / each for each in PROJECT_FOLDERS]
         trust, trusted = trust or SkillTrust(), list[Skill]()
@@ -513,15 +513,15 @@ class Skills:
     def with_github_url(self, url: str, *, expected: str = "") -> Self:
         """A copy with the skills of a repository: `https://github.com/OWNER/REPOSITORY/tree/BRANCH/FOLDER`.
 
-        The folder is a skill or has skills in its folders. `expected` is the commit, or the hash of the content, that
-        the repository must have; without it, what is fetched first is pinned. Raises `DocumentError` for another URL.
+        FOLDER is a skill, or has skills in its subfolders. `expected` is the commit or the content hash that the
+        repository must have; if empty, the first fetch pins the commit. Raises `DocumentError` for another URL.
         """
         return self._with_place(GitHubPlace.of_url(url), expected)
 
     def with_github_skills(
         self, owner: str, repo: str, path: str = "", branch: str = "HEAD", *, expected: str = ""
     ) -> Self:
-        """A copy with the skills in a folder of a repository, at a branch, tag or commit; as `with_github_url`."""
+        """Like `with_github_url`, with the parts of the URL. `branch` may also be a tag or a commit."""
         return self._with_place(GitHubPlace(owner, repo, branch, path), expected)
 
     def _with_place(self, place: GitHubPlace, expected: str) -> Self:
@@ -539,17 +539,17 @@ class Skills:
         return replace(self, locked=(*self.locked, *tools_of(*objects)))
 
     def choosing(self, most: int = 10) -> Self:
-        """A copy that chooses the skills that fit the question best, so many at most, by words before each request."""
+        """A copy that offers each request at most `most` skills: those whose words fit the question best."""
         return replace(self, most=most)
 
     async def for_question(self, question: str, /) -> Self:
-        """A copy with the skills that fit a question, as far as it is to choose any; `Ai` calls it."""
+        """A copy with the skills that fit a question; itself, if all are offered. `Ai` calls it for each request."""
         return await self.chosen_for(question, most=self.most) if self.most else self
 
     async def refresh(self, *, patient: bool = False) -> None:
-        """Fetch the skills of GitHub that are not here yet. What cannot be fetched is said in the notes.
+        """Fetch the skills on GitHub that are not here yet. The notes report what cannot be fetched.
 
-        Who is patient also waits for what another request did not wait for.
+        `patient`: also fetch at once what an earlier call has begun to fetch before it was cancelled.
         """
         for source in self.sources:
             before, is_new = self._known(), source.value is None
@@ -558,15 +558,15 @@ class Skills:
                 _unique(before, source.value)  # warns of those that are left out
 
     async def all(self) -> tuple[Skill, ...]:
-        """The skills, after those of GitHub were fetched."""
+        """All skills, after fetching those on GitHub."""
         await self.refresh(patient=True)
         return self._known()
 
     async def chosen_for(self, text: str, embed: Embed | None = None, most: int = 10) -> Self:
         """A copy with the skills that fit a text best: by words, or by meaning with `embed=ai.embed`.
 
-        Where no words fit, all are kept. Use it before a request where there are so many that their descriptions are
-        not to be in every prompt.
+        If none fits, all are kept. Use it before a request if there are too many skills to have the descriptions of
+        all in every prompt.
         """
         skills = await self.all()
         found = _by_words(skills, text) if embed is None else await _by_meaning(skills, text, embed, self._vectors)
@@ -589,21 +589,21 @@ class Skills:
         return "\n".join((*lines, *(each.failure for each in self.sources if each.failure)))
 
     def tools(self) -> Sequence[Tool]:
-        """The tools, with nothing unlocked: each request of a model has its own."""
+        """New tools, with nothing unlocked, for one request to a model."""
         return tuple(_Activation(self.all, self.locked).tools(find=self._finds))
 
     def as_published(self) -> PublishedSkills:
-        """The skills as clients of a server get them: as resources, and with the tools that read them.
+        """The skills for MCP clients: as resources, and with tools that read them.
 
-        Locked tools are left out: what one client unlocks would be unlocked for all.
+        Locked tools are left out, since a tool that one client unlocks would be unlocked for all.
         """
         offered = tuple(_Activation(self.all).tools(find=self._finds))
-        # In small letters, since that part of a URI may be taken for the name of a host.
+        # In lower case, since parsers of URIs may take this part for a host name.
         namespace = f"skill://{quote(self.name.lower(), safe='')}/"
         return PublishedSkills(self.name, self.description, namespace, offered, self.all)
 
     def script_group(self, runner: ScriptRunner, role: str = "skill-scripts") -> ToolGroup:
-        """A tool group whose tool `runScript` runs scripts of these skills, each time after a person has agreed."""
+        """A tool group whose tool `runScript` runs scripts of these skills. A person has to approve each call."""
         parameters = (
             Parameter("skillName", str, "The name of the skill."),
             Parameter("fileName", str, "The path of the script in the folder `scripts` of the skill."),
@@ -626,7 +626,7 @@ class Skills:
 
     @property
     def _finds(self) -> bool:
-        """Whether a tool finds skills, since the notes cannot describe all of them."""
+        """Whether `findSkills` is offered, because the descriptions are too long for the notes."""
         return sum(len(each.name) + len(each.description) + len("- : \n") for each in self._known()) > _BUDGET
 
     def _known(self) -> tuple[Skill, ...]:
@@ -638,7 +638,7 @@ class Skills:
 
 
 def skills_in(parent: Path) -> Iterator[Skill]:
-    """The skills in the folders of a folder, by name."""
+    """The skills in the direct subfolders of a folder, by name. Raises `DocumentError` if the folder does not exist."""
     if not parent.is_dir():
         raise DocumentError(f"There is no folder {str(parent)!r} with skills in it.")
     folders = sorted(each for each in parent.iterdir() if (each / SKILL_FILE).is_file())
@@ -652,7 +652,7 @@ def skills_in(parent: Path) -> Iterator[Skill]:
 
 
 def _unique(before: Sequence[Skill], added: Iterable[Skill], *, warn: bool = True) -> tuple[Skill, ...]:
-    """The first skill of each name; `warn` of those that are left out."""
+    """The first skill of each name. `warn`: log a warning for each skill that is left out."""
     found: dict[str, Skill] = {}
     for each in (*before, *added):
         other = found.setdefault(each.name.lower(), each)
