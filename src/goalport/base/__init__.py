@@ -1,1 +1,1 @@
-"""What all wings use: errors, events, who calls, words, logs, spans, metrics, secrets and files."""
+"""What all other wings use: errors, events, callers, wording, logs, spans, metrics, secrets and files."""

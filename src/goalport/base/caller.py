@@ -24,7 +24,7 @@ class Caller:
     """The party on whose behalf a process runs. Only the same caller may resume, cancel or read the process."""
 
     id: str = "anonymous"
-    """The subject of the credential, or the client's id where there is no subject."""
+    """The subject of the credential, or the client's id if there is no subject."""
     issuer: str = ""
     """Who issued the credential: `id` is unique only for one issuer."""
     scopes: frozenset[str] = frozenset()
@@ -36,7 +36,7 @@ class Caller:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """The issuer and the id, by which callers are told apart."""
+        """The issuer and the id, which together identify a caller."""
         return self.issuer, self.id
 
     def same_as(self, other: "Caller") -> bool:

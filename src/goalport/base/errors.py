@@ -182,7 +182,7 @@ class UnknownName(GoalportError):
 
 
 class TemplateError(GoalportError):
-    """A template that cannot be read or filled: which, where, why, and what it was given."""
+    """A template that cannot be read or filled: its name, the line, the reason, and the variables passed to it."""
 
     def __init__(self, template: str, line: int, problem: str, variables: Iterable[str]) -> None:
         self.template = template
@@ -226,7 +226,7 @@ class InvalidScore(NonRetryable, ValueError):
 
 
 class Signal(GoalportError):
-    """What an action, or a tool that it calls, raises to steer the process. It is never retried; do not catch it."""
+    """Raised by an action, or a tool that it calls, to steer the process. It is never retried; do not catch it."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -252,7 +252,7 @@ class TerminateAction(Signal):
 
 
 class TerminateAgent(Signal):
-    """Terminate the process and those that it has started. Among several signals this one takes precedence."""
+    """Terminate the process and its sub-processes. Among several signals this one takes precedence."""
 
 
 def signal_in(error: BaseException) -> Signal | None:
@@ -361,7 +361,7 @@ class Unstorable(GoalportError):
         self.why = why
         """A sentence that says the reason and what to do."""
         self.path = path
-        """Where it is: `Writeup.images[2]`; empty if it is in nothing else."""
+        """Its path: `Writeup.images[2]`; empty if no other object contains it."""
         what = f"{path} ({with_article(kind)})" if path else with_article(kind)
         super().__init__(f"{what} cannot be stored: {why}")
 
@@ -400,7 +400,7 @@ class UnreadableDocument(DocumentError):
 
 
 class StoreError(GoalportError):
-    """The store of processes cannot be read or written. Nothing is half-written; it works again when the cause is gone.
+    """The store of processes cannot be read or written. Nothing is half-written; it works again once the cause is gone.
 
     The message says where the store is, what is wrong, and what to do. It never holds a password.
     """

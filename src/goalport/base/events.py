@@ -1,7 +1,7 @@
-"""Events: what happens while agents are deployed and processes run, as frozen records; and the protocol of listeners.
+"""Events: frozen records of what happens while agents are deployed and processes run; and the protocol of listeners.
 
-An event informs; it cannot influence the process. Listeners are called in the order of the events, on the event loop,
-and must not block.
+Listeners cannot influence the process. They are called on the event loop, in the order of the events, and must not
+block.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ ActionStatus = Literal["succeeded", "declined", "failed", "replanned", "terminat
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
     process_id: str = ""
-    """The id of the process in which it happened; empty for an event of the platform."""
+    """The id of the process that the event is about; empty for an event of the platform."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
@@ -82,7 +82,7 @@ class ProcessCreated(_Record):
 
 @dataclass(frozen=True, slots=True)
 class PlanFormulated(_Record):
-    """The plan to the goal as of now; a new one is formulated after each action."""
+    """The current plan to reach the goal; the process plans again after each action."""
 
     goal: str
     steps: tuple[str, ...]
@@ -105,7 +105,7 @@ class ActionStarted(_Record):
     number: int
     """1 for the first action of the process."""
     planned: int
-    """How many actions the process will have run if the plan holds."""
+    """The total number of actions of the process, if the plan does not change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class ActionRetried(_Record):
 
 @dataclass(frozen=True, slots=True)
 class ActionFinished(_Record):
-    """An action ended. `declined`: it returned None; `replanned`: it wants another plan; `terminated`: it gave up."""
+    """An action ended. `declined`: it returned None; `replanned`: `ReplanRequested`; `terminated`: another `Signal`."""
 
     action: str
     number: int
@@ -144,7 +144,7 @@ class StateEntered(_Record):
 
     state: str
     left: tuple[str, ...]
-    """The states that are hidden from now on."""
+    """The states that the process has left, which are hidden on the blackboard from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class ModelRetried(ProgressUpdated):
 
 @dataclass(frozen=True, slots=True)
 class GoalAchieved(_Record):
-    """The goal holds."""
+    """The goal is achieved."""
 
     goal: str
 
@@ -207,14 +207,14 @@ class ModelCalled(_Record):
     """A model is about to be asked."""
 
     interaction: str
-    """The id of the prompt: the one given by `with_id`, else one made of the action and the output type."""
+    """The id of the prompt: set by `with_id`, else made from the names of the action and the output type."""
     model: str
     prompt: str
-    """What the model is sent: system prompt, tools, the schema of the answer and the conversation.
+    """The content of the request: system prompt, tools, schema of the answer and conversation.
 
-    What an earlier request of the interaction in the process sent too is only mentioned."""
+    Parts that an earlier request of this interaction in the process contained are only mentioned."""
     turn: int
-    """1 for the first request of an interaction; one more after each round of tools or repair."""
+    """The number of the request in its interaction, from 1: each round of tool calls or repair adds one."""
     action: str = ""
 
 
@@ -225,7 +225,7 @@ class ModelReplied(_Record):
     interaction: str
     model: str
     reply: str
-    """The text, or the JSON of the object; empty when it called tools."""
+    """The text, or the JSON of the object; empty if the model called tools."""
     tool_calls: tuple[str, ...]
     """The names of the tools that the model wants to call."""
     input_tokens: int
@@ -248,12 +248,12 @@ class ToolCalled(_Record):
     """The JSON text that the model wrote."""
     action: str = ""
     call_id: str = ""
-    """The id that the model gave the call; the event of the result has the same."""
+    """The model's id of the call, which `ToolReturned` has too."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolReturned(_Record):
-    """A tool that was called for a model has given its result."""
+    """A tool that was called for a model has returned."""
 
     tool: str
     seconds: float
@@ -272,11 +272,11 @@ class SourcesShown(_Record):
     """The name of the reference that has the documents."""
     tool: str
     query: str
-    """What was searched for, or the id of what was read."""
+    """The text of the search, or the id of the passage that was read."""
     sources: tuple[Mapping[str, Any], ...]
-    """Of each passage its `id`, its document's `uri`, its `path` of titles, and where it stands: `start` and `end`.
+    """For each passage its `id`, its document's `uri`, its `path` of titles, and its position: `start` and `end`.
 
-    And its `resource`, the URI at which clients can read its section, where documents are published.
+    If documents are published, also `resource`, the URI at which clients can read its section.
     """
     action: str = ""
 
@@ -294,21 +294,21 @@ class GuardTripped(_Record):
 
 @dataclass(frozen=True, slots=True)
 class MessageDelta(_Record):
-    """A piece of a message while it is written. It is told to those who listen now, and kept in no log."""
+    """A piece of a message while a model writes it. Current listeners get it, but it is stored nowhere."""
 
     message_id: str
     text: str
     thinking: bool = False
-    """Whether the piece is of the thoughts that the model shows, and not of the message itself."""
+    """Whether the piece belongs to the model's reasoning, and not to the message."""
     action: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageSent(_Record):
-    """An action has sent a message to the person that the process talks to; the whole of it is here."""
+    """An action has sent a message to the person in the conversation; `text` is all of it."""
 
     message_id: str
-    """The same for all pieces of the message, and again if the action begins anew and sends it again."""
+    """The same in all pieces of the message, also if the action is run again and sends it again."""
     text: str
     role: str = "assistant"
     conversation_id: str = ""
@@ -317,20 +317,20 @@ class MessageSent(_Record):
 
 @dataclass(frozen=True, slots=True)
 class ConversationCompacted(_Record):
-    """What a model is shown of a conversation was made shorter."""
+    """The conversation was shortened for the model."""
 
     conversation_id: str
     what: str
-    """`tool results`: old ones were left out; or `summary`: old messages were put together in one."""
+    """`tool results`: old results were removed; or `summary`: a summary replaces old messages."""
     messages: int
-    """How many messages were changed or put together."""
+    """The number of messages that were changed or summarized."""
     tokens_before: int
     tokens_after: int
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessNotStored(_Record):
-    """The process could not be written to the store: it goes on, and ends with the program if that stays so."""
+    """The process could not be stored. It goes on, but ends with the program unless a later attempt succeeds."""
 
     reason: str
 
@@ -390,7 +390,7 @@ def as_json(event: Event) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> Event | None:
-    """The event of a JSON object that `as_json` made; None: its kind or its fields are those of another version."""
+    """The event of a JSON object of `as_json`; None if its kind or fields are unknown, as from another version."""
     kind = _KINDS.get(data["event"])
     if kind is None:
         return None

@@ -21,7 +21,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_wildcard(host: str) -> bool:
-    """Whether a host stands for all interfaces of a machine."""
+    """Whether a host to listen at means all interfaces of a machine, such as `0.0.0.0`."""
     return host in _LOCAL
 
 

@@ -181,7 +181,7 @@ class _Records:
 
 def _record(*args: Any, **options: Any) -> logging.LogRecord:
     record: logging.LogRecord = _Records.before(*args, **options)
-    name = record.name or ""  # `logging.makeLogRecord` gives none, and fills the record in afterwards
+    name = record.name or ""  # `logging.makeLogRecord` sets the name only afterwards
     of_ours = name.startswith("goalport") and name not in _WITHOUT_TEXTS
 
     def hide_known_and_keys(text: str) -> str:  # other text in a library's log may be needed

@@ -156,15 +156,15 @@ def nearest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> tuple[
 
 
 def did_you_mean(names: Iterable[str]) -> str:
-    """The question "Did you mean …?" for these names; empty where there are none."""
+    """The question "Did you mean …?" for these names; empty if there are none."""
     asked = " or ".join(map(repr, names))
     return f"Did you mean {asked}?" if asked else ""
 
 
 def offer(name: str, known: Iterable[str], *, none: str = "There are none.", most: int = _MOST_LISTED) -> str:
-    """What to say after "unknown …": the nearest names as a question, else the names that are known.
+    """A hint to follow "unknown …": the most similar names as a question, else the known names.
 
-    `none` is the answer where no name is known. At most `most` names are listed, in the order in which they come.
+    `none` is the hint if no name is known. At most `most` names are listed, in the order of `known`.
     """
     names = list(dict.fromkeys(known))
     return did_you_mean(nearest(name, names)) or (f"Known: {listed(names, most)}." if names else none)

@@ -220,7 +220,7 @@ class Tool:
         return await self.run_unattended(arguments)
 
     async def run_unattended(self, arguments: Mapping[str, object]) -> ToolResult:
-        """As `call` where nobody can be asked: a call that a person has to approve becomes an error result."""
+        """As `call`, but nobody can be asked: a call that a person has to approve becomes an error result."""
         if self.needs_approval:
             return ToolResult.of_error(
                 f"A person has to agree to calls of {self.name!r}, and nobody can be asked here."

@@ -300,7 +300,7 @@ def math_group() -> ToolGroup:
 
 
 class _Arithmetic:
-    """Exact as far as floating point is. What has no result is told in words, so that a model goes on from there."""
+    """Exact within floating point. Without a result, a sentence is returned, so that a model can correct its call."""
 
     @tool(title="Add", read_only=True, idempotent=True, open_world=False)
     def add(self, a: float, b: float) -> float:

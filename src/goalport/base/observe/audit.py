@@ -35,7 +35,7 @@ _Entry = tuple[float, str, Caller, str, Mapping[str, object]]
 
 
 class Audit:
-    """The audit log of one program: a file, and older ones beside it, of which `keep` are kept."""
+    """The audit log of one program: a file, and up to `keep` older files in the same folder."""
 
     def __init__(self, file: Path, *, max_bytes: int, keep: int) -> None:
         self.lost = 0
@@ -114,7 +114,7 @@ class _RotatedFile:
         number = 1
         while number < len(lines) and (room := room - len(lines[number - 1])) > 0:
             number += 1
-        # What a full disk cut off must not run into the next line.
+        # A line that a full disk cut off must not run into the next line.
         start = b"\n" if self._is_cut else b""
         data = start + b"".join(lines[:number])
         written = os.write(descriptor, data)

@@ -62,7 +62,7 @@ _off: AbstractContextManager[Span] = nullcontext(INVALID_SPAN)
 
 def current_trace() -> Trace:
     """The current trace context, which can be stored and sent; empty if no SDK is configured."""
-    if not context.get_current() or _nobody_looks():  # what is sent is read from the context
+    if not context.get_current() or _nobody_looks():  # without a context there is nothing to send
         return _NO_TRACE
     from opentelemetry.propagate import inject
 
