@@ -120,9 +120,9 @@ def _on_standard_error() -> Generator[None]:
 
 
 Meant = Callable[[str, Sequence[str]], str]
-"""From a typed line and the earlier lines: the line to run, such as that for `!7`. Raises `BadInput` without one."""
+"""Returns the line to run for a typed line and the earlier lines, as for `!7`. Raises `BadInput` if there is none."""
 Offers = Callable[[str], Awaitable[tuple[str, Iterable[str]]]]
-"""From the text before the cursor: the part of it to complete, and all words that may be there."""
+"""Returns, for the text before the cursor, the part of it to complete, and all words that may be there."""
 
 
 class TypedLines:

@@ -157,8 +157,8 @@ class Authentication:
 async def stdio_grant(authentication: Authentication | None, key: str) -> Grant:
     """What the client on stdin and stdout is granted; `key` is that of the environment, or empty.
 
-    Without authentication, the caller is `OPERATOR`, as for everybody else on this machine. With authentication but
-    without a key, the caller is the user of the operating system: they could read the store anyway.
+    Without authentication, the caller is `OPERATOR`, as for commands on this machine. With authentication but without a
+    key, the caller is the user of the operating system: they could read the store anyway.
     Raises `SettingsError` for a key that is not valid, or that cannot be verified now.
     """
     if authentication is None or not key:

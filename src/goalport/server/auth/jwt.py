@@ -92,7 +92,7 @@ class IssuerKeys:
         return [each for each in self._keys if each.algorithm_name == algorithm and kid in (None, each.key_id)]
 
     async def _replace(self) -> None:
-        """Replace the known keys by those that the issuer has now; if they cannot be fetched, log it and keep them."""
+        """Fetch the keys that the issuer has now; if that fails, log why, and keep the known keys."""
         try:
             self._keys = await self._client.in_time(self.issuer.issuer, self._read())
             self._fetched_at, self._failed = self._clock(), False

@@ -134,8 +134,8 @@ def default_signals_in_children() -> Generator[None]:
         # Python cannot unregister a fork hook, so it does nothing after the context.
         if active:
             signal.set_wakeup_fd(-1)
-            # Not `default_int_handler`: since Python 3.13 a child that is forked in a thread calls handlers only if the
-            # signal interrupts a system call, so a child that computes would go on.
+            # Not `default_int_handler`: since Python 3.13, a child that is forked in a thread calls handlers only if
+            # the signal interrupts a system call. A child that computes would go on.
             for each in (signal.SIGTERM, signal.SIGINT, *reload_signals()):
                 signal.signal(each, signal.SIG_DFL)
 
