@@ -49,7 +49,7 @@ _MESSAGES: Final = (SystemMessage, UserMessage, AssistantMessage, ToolReply)
 
 
 def to_be_awaited(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """The same async function; whoever uses what it gives without `await` is told so."""
+    """The same async function; a result that is used without `await` raises an error that says so."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
@@ -59,7 +59,7 @@ def to_be_awaited(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, 
 
 
 class _Unawaited(Coroutine[Any, Any, T]):
-    """A coroutine that cannot be taken for its result."""
+    """A coroutine that raises when it is used as if it were its result."""
 
     __slots__ = ("_coroutine", "_name")
 
@@ -105,7 +105,7 @@ class Determination(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """What makes requests for an engine."""
+    """The common part of `Ai`, `Creation` and `Streaming`: makes requests for an engine."""
 
     engine: Engine = field(repr=False)
     interaction: Interaction
@@ -195,8 +195,8 @@ class Creation(_Asking, Generic[T]):
 class Streaming(_Asking):
     """Text and objects while a model writes them.
 
-    `async for month in ai.streaming().objects("The two hottest months in Florida", Month): …`. Where the `Ai` has a
-    template, its variables are given in place of the prompt. The iterators are generators: `contextlib.aclosing` around
+    `async for month in ai.streaming().objects("The two hottest months in Florida", Month): …`. If the `Ai` has a
+    template, pass its variables in place of the prompt. The iterators are generators: `contextlib.aclosing` around
     one, or its `aclose`, ends the request to the model at once.
     """
 
@@ -227,7 +227,7 @@ class Streaming(_Asking):
     async def objects(self, prompt: Prompt, kind: TypeForm[T]) -> AsyncGenerator[T]:
         """One object after another, each as soon as it is whole and valid.
 
-        Raises `InvalidModelOutput` for an object that is not valid, after those before it have been given.
+        Raises `InvalidModelOutput` for an object that is not valid, after the objects before it were yielded.
         """
         async with aclosing(self.objects_with_thinking(prompt, kind)) as pieces:
             async for piece in pieces:
@@ -288,11 +288,11 @@ class Ai(_Asking, WithInteraction):
         return self._plus(fallbacks=checked(llms, (str, LlmOptions), "names of models or LlmOptions"))
 
     def with_subagents(self, *agents: object) -> Self:
-        """Offer these agents as tools: instances, `Agent` objects, or what `agent_tool` has made of one.
+        """Offer these agents as tools: instances, `Agent` objects, or results of `agent_tool`.
 
         An agent that a model calls runs as a process of its own, on a copy of the blackboard of the action, and its
-        result goes back to the model. Raises `DeclarationError` for an agent that several goals or beginnings leave
-        unclear: `agent_tool` says which are meant.
+        result goes back to the model. Raises `DeclarationError` for an agent with several goals, or
+        several ways to start it: choose one with `agent_tool`.
         """
         return self._plus(tools=(each if isinstance(each, Tool) else self.engine.subagent(each) for each in agents))
 
@@ -344,7 +344,7 @@ class Ai(_Asking, WithInteraction):
         return self._but(generate_examples=generate)
 
     def with_template(self, name: str) -> Self:
-        """Make the prompts of this template: methods then take its variables in place of the prompt."""
+        """Render the prompts from this template: methods then take its variables in place of the prompt."""
         return self._but(template=name)
 
     def with_guard(self, *guards: Guard) -> Self:

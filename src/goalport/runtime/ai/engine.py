@@ -1,4 +1,4 @@
-"""The seams of the room: what is asked (`Request`), who carries it out (`Engine`), and for which work (`Operation`).
+"""The interfaces of the room: a `Request`, the `Engine` that carries it out, and the `Operation` that it belongs to.
 
 The settings of a call are data (`Interaction`), which `Ai` copies with changes. `ToolContext` is how a tool that asks
 models itself finds the engine of whatever called it. The real engine is `LlmEngine`; `goalport.testing` has one for
@@ -51,7 +51,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class ToolChaining:
-    """Offers the `@tool` methods of objects that tools return, of one type, to the model from then on."""
+    """Offers the model the `@tool` methods of each object of one type that a tool returns, from then on."""
 
     kind: type
     select: Callable[[Any, Tool], bool] | None = None
@@ -66,13 +66,13 @@ class Interaction:
     """The name of the prompt in events, spans and tests; empty: made of the action and of what is asked for."""
     llm: LlmOptions = field(default_factory=LlmOptions)
     fallbacks: tuple[str | LlmOptions, ...] = ()
-    """The models that are asked, one after another, when that one fails."""
+    """The models that are asked, one after another, when the model of `llm` fails."""
     tool_groups: tuple[str, ...] = ()
-    """Roles of tool groups; the groups that play them are looked up at each call."""
+    """Roles of tool groups; the groups that have them are looked up at each call."""
     tools: tuple[Tool, ...] = ()
-    """Tools beside those of the groups; those of tool objects are here too."""
+    """Further tools, in addition to those of the groups; tools of tool objects are among them."""
     withholds: Callable[[Sequence[ToolUse]], Collection[str]] | None = None
-    """Gives the names of tools that are not offered now, by the calls so far; None: all tools are offered."""
+    """Returns the names of the tools to withhold after the calls so far; None: all tools are offered."""
     chaining: tuple[ToolChaining, ...] = ()
     """The types of objects whose tools are offered once a tool has returned one; the first that fits counts."""
     references: tuple[LlmReference, ...] = ()
@@ -83,16 +83,16 @@ class Interaction:
     generate_examples: bool | None = None
     """Whether the prompt for an object shows a made-up example of one; None: as the settings say."""
     template: str = ""
-    """The template of which prompts are made. `Ai` has rendered it before an engine sees a request."""
+    """The template from which `Ai` renders prompts, before an engine gets the request."""
     guards: tuple[Guard, ...] = ()
-    """Guards beside those of the platform."""
+    """Further guards, in addition to those of the platform."""
     embedding_service: str = ""
     """The name of the embedding service; empty: the default one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """One thing that is asked of an `Ai`."""
+    """One request to an `Ai`."""
 
     interaction: Interaction
     messages: tuple[Message, ...]
@@ -193,7 +193,7 @@ def checked(values: tuple[T, ...], kind: type[object] | tuple[type[object], ...]
 
 
 class WithInteraction:
-    """What asks a model with settings, and gives copies of itself with other ones."""
+    """The `with_*` methods of an object that asks models: each returns a copy with other settings."""
 
     __slots__ = ()
     interaction: Interaction
@@ -228,7 +228,7 @@ class WithInteraction:
     with_tool = with_tools
 
     def with_tool_groups(self, *groups: str | ToolGroup) -> Self:
-        """Offer the tools of these groups: of those that have a role at the time of the call, or of one's own."""
+        """Offer the tools of these groups: `ToolGroup` objects, or roles, whose groups are looked up at each call."""
         added = checked(groups, (str, ToolGroup), "roles of tool groups, or tool groups, one by one")
         named = [each for each in added if isinstance(each, str)]
         own = [tool for each in added if isinstance(each, ToolGroup) for tool in each.tools]
@@ -256,7 +256,7 @@ class ReplyRecord(Protocol):
         ...
 
     async def keep(self, reply: ModelReply, /) -> None:
-        """Write down what the model replied now."""
+        """Store the reply of the model."""
         ...
 
 
@@ -314,7 +314,7 @@ def _in_words(message: Message) -> str:
 
 
 class Operation:
-    """The work that requests belong to: an action of a process, or nothing, where nobody listens and nobody counts."""
+    """The work that requests belong to: an action of a process; here none, so that events and costs are ignored."""
 
     place: tuple[str, str] = ("", "")
     """The id of the process and the name of the action; both are empty outside of a process."""
@@ -322,7 +322,7 @@ class Operation:
     """What models were sent so far for this process; None: nothing."""
 
     def record(self, model: str, call: ModelCall, /) -> ReplyRecord | None:
-        """The place for the reply to a request; None: nothing is run again. Called once for each request, in order."""
+        """The place for the reply in a journal; None: there is no journal. Called once for each request, in order."""
 
     def emit(self, event: Event, /) -> None:
         """Send an event to the listeners of the process."""
@@ -331,7 +331,7 @@ class Operation:
         """Count one request to a model, and the seconds that it took, towards the process."""
 
     def decline(self, reason: str, /) -> None:
-        """Note the model's own words for why it did not make what it was asked for."""
+        """Note the reason that the model gave for making no object."""
 
     def note_missing(self, role: str, why: str, /) -> None:
         """Note what is missing of the tool group of a role, in sentences."""

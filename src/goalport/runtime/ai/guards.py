@@ -104,7 +104,7 @@ class GuardChain:
     """The guards of one call, and where it happens."""
 
     guards: Sequence[Guard]
-    """The platform's guards before the call's own."""
+    """The guards of the platform, then those of the call."""
     place: tuple[str, str]
     """The id of the process and the name of the action."""
     emit: Callable[[Event], None]

@@ -32,7 +32,7 @@ _DEEPEST: Final = 5
 _CATEGORY: Final = "category"
 _NOTHING: Final[Mapping[str, object]] = {"type": "object", "properties": {}}
 SystemPrompt = Callable[[Any], str]
-"""Makes a text of the `AgentProcess`, which belongs to a higher floor."""
+"""Makes the system prompt from the `AgentProcess`, whose class is on a higher floor."""
 Selector = Callable[[Mapping[str, Any], Sequence[Tool]], Iterable[Tool]]
 """Chooses tools by the arguments of a call, among all tools behind an unfolding tool."""
 
@@ -46,7 +46,7 @@ class _BuiltTool(Tool, ABC):
 
     @abstractmethod
     async def _work(self, arguments: Mapping[str, object]) -> ToolResult:
-        """The result of a call where no layers are put around it."""
+        """The result of a call, without the layers around the tool."""
 
     async def carry_out(self, arguments: Mapping[str, object]) -> ToolResult:
         if self.handler is not None:
@@ -82,7 +82,7 @@ class UnfoldingTool(_BuiltTool):
     """The tools without a category."""
     categories: Mapping[str, tuple[Tool, ...]] = field(default_factory=dict[str, tuple[Tool, ...]])
     selector: tuple[Selector, Arguments] | None = None
-    """Chooses the tools in place of categories; what reads its arguments."""
+    """The function that chooses the tools in place of categories, and the signature of its arguments."""
     exclusive: bool = False
     """Whether all other tools are withdrawn when these appear."""
 
@@ -234,7 +234,7 @@ class AgenticTool(_BuiltTool, WithInteraction):
 class Unlock:
     """When a tool of a playbook can be called: `after("search") & ~after("publish")`.
 
-    `test` decides by the calls so far, failed ones among them; a condition of your own is an `Unlock` with another one.
+    `test` gets the calls so far, including failed ones. For a condition of your own, pass your function to `Unlock`.
     """
 
     test: Callable[[Sequence[ToolUse]], bool]
@@ -250,18 +250,18 @@ class Unlock:
 
 
 def after(tool: str | Tool | Callable[..., Any], *, times: int = 1) -> Unlock:
-    """When a tool, or the tool of a name, has succeeded so many times."""
+    """Unlocks once a tool, passed itself or by its name, has succeeded so many times."""
     name = tool if isinstance(tool, str) else tools_of(tool)[0].name
     return Unlock(lambda uses: sum(each.tool == name and not each.result.is_error for each in uses) >= times)
 
 
 def after_calls(number: int) -> Unlock:
-    """When so many calls have succeeded."""
+    """Unlocks once so many calls have succeeded."""
     return Unlock(lambda uses: sum(not each.result.is_error for each in uses) >= number)
 
 
 def after_artifact(kind: type) -> Unlock:
-    """When a tool has returned an object of a type. Raises `TypeError` for what is no class."""
+    """Unlocks once a tool has returned an object of a type. Raises `TypeError` for what is no class."""
     checked((kind,), type, "the class of an object that a tool returns")
     return Unlock(lambda uses: any(isinstance(each.result.artifact, kind) for each in uses))
 
@@ -271,11 +271,11 @@ class PlaybookTool(AgenticTool):
     """An agentic tool that unlocks its inner tools step by step.
 
     `PlaybookTool("research", "Researches").with_tools(search).with_locked(sum_up, unlock=after("search"))`: the inner
-    model sees `sum_up` once a search has succeeded. What is unlocked stays so as long as its condition holds.
+    model sees `sum_up` once a search has succeeded. A tool stays unlocked as long as its condition holds.
     """
 
     locks: tuple[tuple[str, Unlock], ...] = ()
-    """The names of tools, and which condition each waits for."""
+    """The names of locked tools, each with the condition that unlocks it."""
 
     def with_locked(self, *tools: Tool | Callable[..., Any], unlock: Unlock) -> Self:
         """Let the inner model use these tools too, as soon as a condition holds. Raises `TypeError` for no `Unlock`."""

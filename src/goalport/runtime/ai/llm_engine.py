@@ -44,7 +44,7 @@ from goalport.tools import Tool, ToolGroupRequirement, ToolGroupResolver
 
 _log = logging.getLogger(__name__)
 _SECONDS: Final = 5.0
-"""For how long a request waits for its references; what takes longer is read by their tools."""
+"""The most seconds that a request waits for its references; a slower one is read by its tools."""
 _MAYBE: Final = (
     "You may not have enough information to give what is asked for. Then make nothing up: "
     "leave the result null, and say in `failure` what information is missing."
@@ -66,16 +66,16 @@ class LlmEngine:
     settings: LlmOperations = field(default_factory=LlmOperations)
     operation: Operation = field(default_factory=Operation)
     guards: Sequence[Guard] = ()
-    """The guards of every call; they go before those of a call."""
+    """The guards of all calls; they check before the guards of a single call."""
     templates: Templates = field(default_factory=Templates)
     services: Services | None = None
     """The services for validators of the types that are asked for."""
     references: Callable[[], NamedReferences] = NamedReferences
-    """Gives the references and contributors that are there by name now."""
+    """Gives the current references and contributors, by name."""
     ended: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None
     """Called after each request of a model."""
     subagent: Callable[[object], Tool] = _no_subagent
-    """Makes the tool that runs an agent. Raises `DeclarationError` where it is unclear what that takes or gives."""
+    """Makes the tool that runs an agent. Raises `DeclarationError` if it is unclear what the agent takes or gives."""
 
     async def run(self, request: Request, /) -> object:
         """The text or the object that was asked for; None when the model declined.
@@ -126,9 +126,9 @@ class LlmEngine:
         return [*vectors]
 
     async def _ready(self, request: Request) -> tuple[OutputType | None, GuardChain, Request]:
-        """The type that is asked for, the guards that let the input pass, and the request with up-to-date references.
+        """Check the input; returns the output type, the guards, and the request with up-to-date references.
 
-        By then people have signed in for the tools of its groups.
+        Waits until people have signed in for the tools of its groups.
         """
         output, interaction = None, request.interaction
         if request.output is not None:

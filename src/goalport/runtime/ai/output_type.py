@@ -261,7 +261,7 @@ def _embedded(text: str) -> Iterator[str]:
     """
     place, searched, lists = 0, 0, list[str]()
     while (opening := _OPENING.search(text, place)) and searched < _MOST_SEARCHED:
-        start, depth, end = opening.start(), 0, len(text)  # that is its end when it was cut off before
+        start, depth, end = opening.start(), 0, len(text)  # if it was cut off, it ends with the text
         for found in _BRACKET_OR_TEXT.finditer(text, start):
             depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(found[0], 0)
             if not depth:

@@ -1,9 +1,9 @@
 """Structured output: from the replies of a model to values of a type, one for a request or many in a stream.
 
 A reply that cannot be read is asked for again; an object that breaks the rules of its type is sent back once, with what
-is wrong. In a stream, JSON Lines are asked for, because every provider passes them on as they are written. What was
-given cannot be taken back: an invalid object is asked for once more by itself while the stream waits, and guards see
-each object before it is given. Above: `LlmEngine`; below: `tool_loop` gives replies, `output_type` reads them.
+is wrong. In a stream, JSON Lines are asked for, because every provider passes them on as they are written. An object
+that was yielded cannot be taken back: an invalid object is asked for once more by itself while the stream waits, and
+guards check each object first. Above: `LlmEngine`; below: `tool_loop` gives replies, `output_type` reads them.
 User guide, sections 3.8.2 ("Validation") and 3.22.
 """
 
@@ -83,7 +83,7 @@ async def _ask_again(loop: ToolLoop, text: str, reason: str) -> None:
 async def stream_text(loop: ToolLoop, guards: GuardChain) -> AsyncGenerator[TextDelta | ThinkingDelta]:
     """A model's text piece by piece; where there are guards, in one piece, after they have seen it.
 
-    What the model says before and after it calls tools are paragraphs of their own.
+    The texts before and after calls of tools are separate paragraphs.
     """
     if guards.guards:
         answer = await loop.run()

@@ -83,11 +83,11 @@ class FinalAnswer:
 
 @dataclass(slots=True)
 class _Received:
-    """What came of one request to a model."""
+    """The result of one request to a model."""
 
     reply: ModelReply | None = None
     partial: list[TokenUsage] = field(default_factory=list[TokenUsage])
-    """What a stream used that was closed, or broke off, before its end."""
+    """The usage of a stream that was closed, or broke off, before its end."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -153,7 +153,7 @@ class ToolLoop:
         yield answer
 
     async def ask_without_tools(self, messages: Sequence[Message], output: OutputSpec) -> str:
-        """The JSON text of an object that is asked for with other messages, also while the answer is streamed."""
+        """Ask for one object with other messages, also while an answer is streamed; returns its JSON text."""
         before = self.messages, self.offered, self.output
         self.messages, self.offered, self.output = [*messages], Toolbox({}), output
         try:
@@ -162,12 +162,12 @@ class ToolLoop:
             self.messages, self.offered, self.output = before
 
     async def _ask(self, *, by_piece: bool) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        """The next reply of a model; `by_piece` gives its pieces before. Once one was given, no fallback is asked.
+        """The next reply of a model; with `by_piece`, its pieces come first. After a piece, no fallback is asked.
 
         Raises `ModelError`, and a `Signal` when the budget is spent.
         """
         self._turn += 1
-        # Whichever model gives the reply: an action that runs again asks no model that failed.
+        # The record holds the reply of any model: an action that runs again asks no model that failed.
         record, begun = self.operation.record(self._first, self._call()), False
         reply = record.reply if record else None
         if reply is not None and by_piece:
@@ -206,7 +206,7 @@ class ToolLoop:
         yield reply
 
     def _priced(self, reply: ModelReply) -> ModelReply:
-        """The reply with its cost: a model of somebody's own need not say it if its card has prices."""
+        """The reply with its cost, which is computed from the prices of the card if the model did not report it."""
         prices = self.model.card.prices
         if reply.usage.cost or prices is None:
             return reply

@@ -1,9 +1,9 @@
 """The tools that a model is offered for one request, and which of them in each turn of the conversation.
 
-They are those of groups, of references, and those given with the call; the groups of a role are looked up at each
-request. Calls of unfolding tools add the tools behind them; an object that a tool returns may add its own tools; tools
-that may be called only once go; and the interaction may withhold some for a time. Nothing here calls a tool. Above:
-`tool_loop`.
+They are the tools of groups, of references and of the call itself; the groups of a role are looked up at each request.
+A call of an unfolding tool adds the tools behind it, and an object that a tool returns may add its own tools. A tool
+that may be called only once is withdrawn after its call, and the interaction may withhold tools for a time. Nothing
+here calls a tool. Above: `tool_loop`.
 """
 
 import base64
@@ -33,7 +33,7 @@ _DIGITS: Final = 8
 """Characters that are kept free for a number at the end of a name."""
 _MOST_OFFERED: Final = 3
 _LONGEST_NOTE: Final = 1_000
-"""Characters of what a model is told of missing tools."""
+"""The most characters of the note to a model on missing tools."""
 _DO_WITHOUT: Final = "Make nothing up in their place: say what you could not do without them."
 
 
@@ -46,7 +46,7 @@ class Toolbox:
     """The names of further tools, which cannot be called now."""
 
     def plus(self, origin: str, tools: Iterable[Tool]) -> "tuple[Toolbox, list[tuple[str, str]]]":
-        """A toolbox with these tools too, and the old and new names of those whose own name was taken.
+        """A toolbox with these tools too, and the old and new names of the tools whose own name was in use.
 
         A new name begins with the name of the tool's origin.
         """
@@ -63,12 +63,12 @@ class Toolbox:
         return Toolbox(every), renamed
 
     def known_as(self, name: str) -> str:
-        """What authors call the tool that a model calls so: its own name, unless that was taken."""
+        """The name of a tool for authors, by its name for models: its own name, unless that was in use."""
         own = self.tools[name].name
         return own if name == _portable(own) else name
 
     def only(self, names: Collection[str]) -> "Toolbox":
-        """A toolbox that withholds the tools that models do not call so."""
+        """A toolbox that offers only the tools with these names, and withholds the others."""
         kept = {name: tool for name, tool in self.tools.items() if name in names}
         return Toolbox(kept, self.withheld.union(self.tools.keys() - kept.keys()))
 
@@ -110,9 +110,9 @@ def toolbox(interaction: Interaction, groups: ToolGroupResolver) -> Toolbox:
 
 
 def missing_in_words(missing: Mapping[str, str], groups: ToolGroupResolver) -> str:
-    """What a model is told of what groups lack, given by their roles; empty: nothing is missing.
+    """The note to a model on missing tools, from the reasons by role; empty: nothing is missing.
 
-    The advice for authors, for a role that nobody knows, is left out.
+    For an unknown role, the advice for authors is left out.
     """
     if not missing:
         return ""
@@ -124,7 +124,7 @@ def missing_in_words(missing: Mapping[str, str], groups: ToolGroupResolver) -> s
 
 
 def _portable(name: str) -> str:
-    """The name with only what every provider accepts."""
+    """The name, with only the characters that every provider accepts."""
     return _NOT_PORTABLE.sub("_", name)[:_LONGEST]
 
 
@@ -149,7 +149,7 @@ class CompletedCall:
 class ToolOffers:
     """The tools of one conversation, and which of them are offered now.
 
-    Of a long result a model gets at most `limit` characters at once, and a tool by which it reads on.
+    Of a long result, the model gets at most `limit` characters at once, and a tool to read on.
     """
 
     def __init__(self, box: Toolbox, interaction: Interaction, limit: int) -> None:
@@ -161,7 +161,7 @@ class ToolOffers:
         self._reader = Tool.of(self._read_on, name="read_on")
 
     def offered(self, called: Sequence[CompletedCall] = ()) -> Toolbox:
-        """The tools for the next turn, or for the next call of a turn in which these calls were made."""
+        """The tools for the next turn or, within a turn, for the next call after the calls in `called`."""
         uses = [*self._uses, *self._uses_in(called)]
         withholds = self._interaction.withholds
         withheld = set(withholds(uses) if withholds is not None else ())
@@ -173,13 +173,13 @@ class ToolOffers:
         return self.box.only({each for each in self.box.tools if self.box.known_as(each) not in withheld})
 
     def depend(self, calls: Sequence[ToolCall]) -> bool:
-        """Whether one of these calls, of one turn, may be in vain or forbidden after another one."""
+        """Whether one of these calls of a turn may make another one needless or forbidden."""
         tools = self.box.tools
         once = [each.name for each in calls if each.name in tools and tools[each.name].once]
         return len(once) > len(set(once)) or (self._interaction.withholds is not None and len(calls) > 1)
 
     def after(self, called: Sequence[CompletedCall]) -> list[CompletedCall]:
-        """Note the calls of a turn; returns them with what the model has to know of their tools.
+        """Record the calls of a turn; returns them, with notes for the model on new tools in their results.
 
         When one of the unfolding tools is exclusive, only the tools that were unfolded in this turn remain.
         """
@@ -217,7 +217,7 @@ class ToolOffers:
         return [ToolUse(self.box.known_as(each.call.name), each.result) for each in called if each.tool is not None]
 
     def _adding_tools_of(self, each: CompletedCall) -> CompletedCall:
-        """Add the tools that a call unfolds, and those of the object that it gave; those of an earlier one go."""
+        """Add the tools that a call unfolds, and those of the object that it returned in place of an earlier one."""
         notes: list[str] = []
         if isinstance(each.tool, UnfoldingTool):
             arguments = arguments_of(each.call)
@@ -239,7 +239,7 @@ class ToolOffers:
         return replace(each, result=replace(each.result, text=text)) if notes else each
 
     def _plus(self, origin: str, tools: Iterable[Tool]) -> list[str]:
-        """Add tools; what the model has to know of those that get another name because their own is taken."""
+        """Add tools; returns a note for the model on each that gets another name, because its own is in use."""
         self.box, renamed = self.box.plus(origin, tools)
         return [f"Here {own!r} is called {name!r}." for own, name in renamed]
 

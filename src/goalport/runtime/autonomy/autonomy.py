@@ -1,9 +1,9 @@
-"""Choosing what to run: an agent as it is (closed mode), or a goal with every action that helps to it (open mode).
+"""Choosing what to run: an agent as it is (closed mode), or a goal with every action that helps (open mode).
 
-A model says of each candidate how well it fits what somebody wants, in one request, which is repeated only if it names
-what is no candidate; nothing runs before something was chosen with enough confidence. The front agent does that over
-every door: its goal takes a sentence, finds the goal that fits, and reaches it in a sub-process. Above: the platform,
-and programs.
+In one request, a model rates how well each candidate fits what a user wants. The request is repeated only if the model
+names unknown candidates. Nothing runs before a candidate was chosen with enough confidence. The front agent does this
+over every door: its goal takes a sentence, finds the goal that fits, and reaches it in a sub-process. Above: the
+platform, and programs.
 """
 
 import inspect
@@ -52,12 +52,12 @@ _NEAREST: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What may be chosen, as the model is told of it."""
+    """An agent or a goal that may be chosen, as it is described to the model."""
 
     name: str
     description: str
     examples: tuple[str, ...] = ()
-    """Requests that it is for."""
+    """Examples of requests that it is made for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Ranking:
 
     @classmethod
     def of(cls, candidates: Iterable[Candidate], ratings: Mapping[str, float]) -> Self:
-        """The candidates as they are rated; those that are not count as 0."""
+        """The candidates with their ratings, by name; a candidate without a rating counts as 0."""
         ranked = [Ranked(each.name, ratings.get(each.name, 0.0), each.description) for each in candidates]
         return cls(tuple(sorted(ranked, key=lambda each: -each.confidence)))
 
@@ -128,9 +128,9 @@ class Ranker(Protocol):
 async def _ratings(
     candidates: Sequence[Candidate], intent: str, ai: Ai, conversation: Sequence[Message], delays: Sequence[float]
 ) -> Mapping[str, float]:
-    """How well candidates fit, as a model says; `delays` are the seconds before each further attempt.
+    """How well a model says that candidates fit; `delays` are the seconds before each further attempt.
 
-    Raises `ModelError`, an `InvalidModelOutput` if the model names others than the candidates in every attempt.
+    Raises `ModelError`, an `InvalidModelOutput` if the model names unknown candidates in every attempt.
     """
     known = {each.name for each in candidates}
     examples = [f" (for example: {'; '.join(each.examples)})" if each.examples else "" for each in candidates]
@@ -200,7 +200,7 @@ class Achieved(BaseModel):
 
     @classmethod
     def of(cls, choice: Choice, goal: Goal, result: object) -> Self:
-        """What is told of a goal that was chosen and reached."""
+        """The result of a goal that was chosen and reached, with the reason of the choice."""
         if goal.output is None:
             return cls(content="Done.", goal=goal.export.name or goal.short_name, why=choice.why, result=None)
         wire = TypeAdapter[Any](cast("Any", goal.output)).dump_python(result, mode="json", by_alias=True)
@@ -247,7 +247,7 @@ class Platform(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlannedGoal:
-    """A goal that can be reached from what there is, and the plan to it."""
+    """A goal that can be reached from the objects at hand, and the plan to it."""
 
     agent: Agent
     goal: Goal
@@ -269,11 +269,11 @@ class Autonomy:
     llm: LlmOptions | None = None
     """The model that ranks; None: that of the `Ai` that is used."""
     max_attempts: int = 5
-    """How often the model is asked while it names what is no candidate."""
+    """The most requests to the model while it names unknown candidates."""
     backoff: RetryPolicy = field(default_factory=lambda: RetryPolicy(first_delay=0.0))
-    """The waits in between."""
+    """The waits between these requests."""
     approver: "Approver | None" = None
-    """Asked before a goal is pursued."""
+    """Asked before a goal is pursued; None: every goal is approved."""
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
@@ -318,8 +318,8 @@ class Autonomy:
     ) -> Choice:
         """Choose the goal that fits best, and assemble an agent for it of all actions that help (open mode).
 
-        `among` are the goals to choose from; by default all that are deployed. With `assembled=False` it is planned for
-        with the actions of its own agent. Raises `NoGoalFound` with the ranking, `GoalNotApproved`, and what
+        `among` are the goals to choose from; by default all that are deployed. With `assembled=False` only the
+        actions of its own agent are used. Raises `NoGoalFound` with the ranking, `GoalNotApproved`, and what
         `choose_agent` raises.
         """
         intent = _intent(inputs)
@@ -372,7 +372,7 @@ class Autonomy:
     def plans_for(self, *inputs: object, bindings: Mapping[str, object] | None = None) -> list[PlannedGoal]:
         """The goals that can be reached at once from these objects, with their plans, the most valuable first.
 
-        Nothing runs. Conditions count as if they turned out well.
+        Nothing runs. Each condition counts as if it turned out as the plan needs.
         """
         blackboard, agents = _blackboard(inputs, bindings), self.platform.agents
         found = [
@@ -389,7 +389,7 @@ class Autonomy:
         start = WorldState(facts, scope.evaluated_conditions)
         problem = Problem(scope.system, start, (scope.plan_goals[goal.name],), deadline=PLANNING_SECONDS)
         found = plan(problem)
-        if not isinstance(found, Plan):  # it stands on a condition
+        if not isinstance(found, Plan):  # it depends on a condition
             found = plan(replace(problem, start=WorldState(facts | scope.evaluated_conditions)))
         return found if isinstance(found, Plan) else None
 
@@ -438,7 +438,7 @@ def _blackboard(inputs: Iterable[object], bindings: Mapping[str, object] | None 
 
 
 def _goals(agent: Agent, wanted: Container[str] | None = None) -> list[Goal]:
-    """The goals that may be chosen: not one that chooses itself, as that of the front agent does."""
+    """The goals that may be chosen: not a goal that itself chooses one, such as that of the front agent."""
     goals = [each for each in agent.goals if each.output is not Achieved]
     return goals if wanted is None else [each for each in goals if each.name in wanted]
 
@@ -492,9 +492,9 @@ AskForObject: TypeAlias = Callable[[str, type[object]], Awaitable[object]]
 async def start_objects(
     platform: Platform, goals: Sequence[Goal], said: UserInput, ai: Ai, ask: AskForObject
 ) -> list[object]:
-    """The objects to start from: the sentence, and what the goal needs besides, of all goals that which needs least.
+    """The objects to start from: the sentence, and the other inputs of the goal that needs the fewest.
 
-    A model takes them from the sentence; a person is asked for what the sentence does not say.
+    A model extracts the inputs from the sentence; a person is asked for an input that the sentence does not contain.
     """
     needs: list[tuple[Sequence[object], Goal]] = []
     for goal in goals:

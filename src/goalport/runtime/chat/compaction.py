@@ -1,7 +1,7 @@
-"""Makes what a model is shown of a conversation shorter, when it has become too long; what was said stays stored.
+"""Shortens the conversation that a model is shown when it has become too long; all messages stay stored.
 
-First the results of old tools are left out, then what is old is summarised by a cheap model. Nothing is cut between the
-call of a tool and its result, and the newest turn always stays as it was said. Each time an event says so. Below:
+First the results of old tool calls are left out, then old messages are summarised by a cheap model. A call of a tool
+and its result are never separated, and the newest turn is never shortened. An event reports each step. Below:
 conversations. Above: the hooks of turns.
 """
 
@@ -21,17 +21,17 @@ from goalport.runtime.process import ActionContext, AgentProcess
 
 _log = logging.getLogger(__name__)
 _CHARACTERS: Final = 4
-"""How many characters a token has, about."""
+"""About how many characters a token has."""
 _IMAGE: Final = 1_000
-"""How many tokens an image has, about."""
+"""About how many tokens an image has."""
 _MESSAGE: Final = 4
-"""How many tokens a message has besides its text, about."""
+"""About how many tokens a message has in addition to its text."""
 _KEPT: Final = 0.5
-"""The share of the limit that the newest turns may fill, so that not every turn has to be preceded by a summary."""
+"""The share of the limit that the newest turns may fill, so that a summary is not needed before every turn."""
 _MOST_OF_ONE: Final = 4_000
-"""The most characters of a message that the model is shown which summarises."""
+"""The most characters of one message in a request for a summary."""
 _MOST_AT_ONCE: Final = 40_000
-"""The most characters that it is shown in one request; more is summarised piece by piece."""
+"""The most characters in one request for a summary; longer texts are summarised piece by piece."""
 _HEADING: Final = "What was said before, in short:\n\n"
 _MEMORY: Final = "Your notes of what was said still earlier; keep what they say:"
 _MORE: Final = "What was said after that:"
@@ -44,19 +44,19 @@ _INSTRUCTIONS: Final = (
 
 
 CHEAPEST: Final = "cheapest"
-"""The role of that model in the settings."""
+"""The role of the cheap model in the settings."""
 
 
 def cheapest(ai: Ai, roles: Collection[str]) -> Ai:
     """An `Ai` that asks the model with the role `cheapest`, if the settings name one among the `roles`.
 
-    The default model is asked where there is none, or where that one cannot be asked or does not answer.
+    If there is none, or it cannot be asked or does not answer, the default model is asked.
     """
     return ai.with_llm_by_role(CHEAPEST).with_fallback(LlmOptions()) if CHEAPEST in roles else ai
 
 
 class Compaction(NamedTuple):
-    """What is to be done next to make a conversation shorter."""
+    """The next step to shorten a conversation."""
 
     what: Literal["tool results", "summary"]
     up_to: int
@@ -75,10 +75,10 @@ def estimated_tokens(messages: Sequence[Message]) -> int:
 
 
 def next_compaction(messages: Sequence[Message], limit: int) -> Compaction | None:
-    """What makes these messages shorter, if they have more than `limit` tokens; None: nothing can, or need.
+    """The next step to shorten these messages if they have more than `limit` tokens; None: no need, or impossible.
 
-    The messages are those that a model would be shown, results of tools that were left out before among them. All stays
-    from the message of a person on that is as early as the share of the limit for the newest turns allows.
+    The messages are those that a model would be shown, with notes in place of results that were left out before. The
+    newest turns stay as they are: as many as fit into their share of the limit.
     """
     sizes = [estimated_tokens([each]) for each in messages]
     left = sum(sizes)
@@ -102,9 +102,9 @@ def next_compaction(messages: Sequence[Message], limit: int) -> Compaction | Non
 async def compact(
     process: AgentProcess, conversation: Conversation, conversations: Conversations, limit: int, roles: Collection[str]
 ) -> None:
-    """Make what a model is shown of a conversation shorter until it has at most `limit` tokens, if that is possible.
+    """Shorten the conversation that a model is shown until it has at most `limit` tokens, if that is possible.
 
-    If the model that summarises fails, the turn goes on with what there is; if there is none, what is old is left out.
+    If the model that summarises fails, the turn goes on without a summary; if none is ready, old messages are left out.
     """
     while (wanted := next_compaction(messages := conversation.messages, limit)) is not None:
         before, old = estimated_tokens(messages), messages[: wanted.up_to]

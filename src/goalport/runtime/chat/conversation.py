@@ -1,6 +1,6 @@
-"""A conversation: what was said, in the branch that is shown, and what of it a model is shown.
+"""A conversation: its messages, in the branch that is shown, and those of them that a model is shown.
 
-A stored process has it by its id alone; `Conversations` loads what was said before the process runs. Clients such as
+A stored process holds only its id; `Conversations` loads the messages before the process runs. Clients such as
 those of OpenAI's API send the whole conversation each time: `compare` says whether it is continued, edited or unknown.
 Below: messages and records. Above: `conversations`, which finds and saves it. (User guide, section 3.12.12.)
 """
@@ -23,7 +23,7 @@ from goalport.store import ConversationRecord, MessageRecord, persistent
 
 Role = Literal["user", "assistant", "system", "tool", "summary"]
 REPLY_SEPARATOR: Final = "\n\n"
-"""What stands between the messages of a chatbot where a reader is shown them as one."""
+"""The text between the messages of a chatbot when a reader is shown them as one."""
 SUMMARY: Final = "summary"
 """The role of a message that nobody said: it tells a model what came before it."""
 
@@ -55,16 +55,16 @@ class ConversationMessage:
     covers: str = ""
     """Of a summary: the id of the last message that it stands for."""
     clears: str = ""
-    """Of an entry with the role `summary`: the id of the last message of those whose results of tools are left out."""
+    """Of an entry with the role `summary`: results of tools are left out up to the message of this id."""
 
     @classmethod
     def of(cls, message: Message, *, name: str = "", assets: Sequence[Asset] = ()) -> Self:
-        """The entry of a message that was said, with the role of its kind."""
+        """The entry for a message, with the role of its type."""
         return cls(role=_ROLES[type(message)], message=message, name=name, assets=tuple(assets))
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """The text of the message."""
         return self.message.content
 
 
@@ -142,12 +142,12 @@ M = TypeVar("M", bound=Message)
 
 
 def is_long_result(message: Message) -> TypeGuard[ToolReply]:
-    """Whether it is the result of a tool that could be left out."""
+    """Whether it is the result of a tool that is longer than the note in its place."""
     return isinstance(message, ToolReply) and (len(message.content) > len(LEFT_OUT) or bool(message.images))
 
 
 class Loaded:
-    """What this program knows of a stored conversation; all that use the conversation here share it.
+    """The state of a stored conversation in this program, shared by all that use the conversation here.
 
     Parameters: `record` is the record of the conversation and `messages` are those of all its messages.
     """
@@ -157,30 +157,30 @@ class Loaded:
         self.messages: dict[str, ConversationMessage] = {}
         """The messages of all branches, by id."""
         self.pending: list[ConversationMessage] = []
-        """What was added and is not stored yet."""
+        """The messages that were added and are not stored yet."""
         self.saving = asyncio.Lock()
-        """Held while messages are stored."""
+        """Locked while messages are stored."""
         self.turns = asyncio.Lock()
-        """Held during a turn: turns of a conversation run one after another."""
+        """Locked during a turn: turns of a conversation run one after another."""
         self._last_line: tuple[str, tuple[ConversationMessage, ...]] = "", ()
-        """The line that was asked for last, and the id of its last message."""
+        """The line that was computed last, after the id of its last message."""
         self.turn: object = None
         """The `Turn` that runs, if one was begun here."""
         self.refresh(record, messages)
 
     def end_turn(self) -> None:
-        """Let the next turn begin. What has happened in this one is kept as long as somebody reads it."""
+        """Let the next turn begin. The events of this one are kept as long as somebody reads them."""
         self.turn = None
         self.turns.release()
 
     def refresh(self, record: ConversationRecord, messages: Iterable[MessageRecord]) -> None:
-        """Know what the store has now."""
+        """Take over what the store has now."""
         self.record = record
         known = self.messages
         self.messages = {each.id: known.get(each.id) or from_record(each) for each in messages}
 
     def line_to(self, message_id: str) -> Sequence[ConversationMessage]:
-        """The messages up to that one, which is the last; summaries are among them."""
+        """The messages of a branch up to and including that message, with summaries."""
         last, line = self._last_line
         if message_id != last:
             newer: list[ConversationMessage] = []
@@ -220,7 +220,7 @@ class Conversation:
 
     @cached_property
     def loaded(self) -> Loaded:
-        """What is known of it here. Raises `GoalportError` before it was loaded."""
+        """Its state in this program. Raises `GoalportError` before it was loaded."""
         raise GoalportError(f"Conversation {self.id} is not loaded: it is known only while its chatbot runs.")
 
     @property
@@ -262,7 +262,7 @@ class Conversation:
         return [*(each for each in shown[:covered] if each.role == "system"), summary, *shown[covered:]]
 
     def reply_to(self, message_id: str) -> Sequence[ConversationMessage]:
-        """A message of a person, and those that answer it: of several replies, the one that came last.
+        """A message of a person, and the messages that answer it; of several replies, the latest.
 
         Raises `BadInput` if there is no message of that id.
         """
@@ -299,18 +299,18 @@ class HistoryMatch(NamedTuple):
     after: str
     """The id of the last message that both have; empty: not even the first one is the same."""
     tail: tuple[Message, ...]
-    """What was given after that, oldest first. Empty: it ends with a message that is stored."""
+    """The messages of the client after that, oldest first; empty: the history ends with a stored message."""
     forks: bool
     """Whether the stored conversation goes on differently after that: something was edited or is answered anew."""
 
     @property
     def regenerates(self) -> bool:
-        """Whether what was given ends with a message of a person that was answered before: another reply is wanted."""
+        """Whether the history ends with a message that was answered before: the client wants another reply."""
         return self.forks and not self.tail
 
 
 def compare(entries: Sequence[ConversationMessage], given: Sequence[Message]) -> HistoryMatch:
-    """Compare the messages of a stored branch with those that a client gives. Instructions (`system`) do not count.
+    """Compare the messages of a stored branch with those that a client sent. Instructions (`system`) do not count.
 
     Two messages are the same if they have the same role, the same images, and the same text but for white space at its
     ends. Several messages of a chatbot in a row are the same as one that shows them all.
@@ -325,7 +325,7 @@ def compare(entries: Sequence[ConversationMessage], given: Sequence[Message]) ->
 
 
 def _shown_as(stored: Sequence[ConversationMessage], at: int, said: Message) -> int:
-    """How many stored messages, from a place on, a message is: one, several that were shown as one, or none.
+    """How many stored messages, from the index `at` on, `said` repeats: one, several shown as one, or none.
 
     Several are shown with an empty line between two. Each character is compared once, since a conversation may have
     very many replies in a row.

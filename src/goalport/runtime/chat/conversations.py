@@ -18,11 +18,11 @@ from goalport.store import ConversationRecord, ConversationStore
 
 Change = Callable[[ConversationRecord], ConversationRecord]
 _MOST_RECENT: Final = 100
-"""How many processes are kept."""
+"""The most processes of recent conversations that are kept in memory."""
 _MOST_MESSAGES: Final = 10_000
-"""How many messages their conversations have together at most, unless one alone has more."""
+"""The most messages of their conversations in sum, unless one conversation alone has more."""
 _ID: Final = re.compile(r"[!-~]{1,200}")
-"""What every id matches. It can be in a header, and each store can take it."""
+"""The pattern of every id, which can be in a header, and in each store."""
 
 
 class Conversations:
@@ -70,10 +70,10 @@ class Conversations:
     async def list(
         self, caller: Caller, *, chatbot: str = "", search: str = "", after: str = "", limit: int = 50
     ) -> Sequence[ConversationRecord]:
-        """The conversations of a caller, those that were continued last first; of an admin, those of all callers.
+        """The conversations of a caller, or for an admin of all callers; those that were continued last come first.
 
-        `search`: those in whose title or messages all these words are. `after` is the id of the last one of the page
-        before.
+        `search`: words that must all be in the title or the messages. `after`: the id of the last conversation of the
+        previous page.
         """
         whose = None if caller.admin else caller
         return await self._store.list(caller=whose, chatbot=chatbot, search=search, after=after, limit=limit)
@@ -87,7 +87,7 @@ class Conversations:
     async def delete(self, conversation_id: str, caller: Caller) -> bool:
         """Delete a conversation with all its messages and its processes, for good. Returns whether there was one.
 
-        What runs in it is ended. Where the store fails, it is finished, and can be deleted again.
+        Its processes are ended. If the store fails, the conversation is finished, and can be deleted again.
         """
         conversation = await self.find(conversation_id, caller)
         if conversation is None:
@@ -136,7 +136,7 @@ class Conversations:
         return found
 
     async def load(self, conversation: Conversation, record: ConversationRecord | None = None) -> None:
-        """Let a conversation show what is stored now, or was with a record. Raises `UnknownName` if it was deleted."""
+        """Load a conversation from the store, or as of `record`. Raises `UnknownName` if it was deleted."""
         record = record or await self._store.find(conversation.id)
         if record is None:
             raise UnknownName("conversation", conversation.id, None)
@@ -152,9 +152,9 @@ class Conversations:
         conversation.loaded = loaded
 
     async def append(self, conversation: Conversation, *messages: ConversationMessage) -> None:
-        """Store what was added to a conversation, and then these messages, in its branch.
+        """Store the pending messages of a conversation, and then these messages, in its branch.
 
-        If another program has continued the branch meanwhile, they follow that. Raises `UnknownName` if the
+        If another program has continued the branch meanwhile, they follow its end. Raises `UnknownName` if the
         conversation was deleted.
         """
         loaded = conversation.loaded
@@ -182,7 +182,7 @@ class Conversations:
         await self.change(conversation, lambda record: record._replace(head=after, process="", finished=False))
 
     async def change(self, conversation: Conversation, change: Change) -> None:
-        """Change the record of a conversation, whatever others change. Raises `UnknownName`."""
+        """Change the record of a conversation, again if another program changed it meanwhile. Raises `UnknownName`."""
         while not await self._save(conversation.loaded, change(conversation.loaded.record)):
             await self.load(conversation)
 
@@ -200,7 +200,7 @@ class Conversations:
         return True
 
     def keep(self, process: AgentProcess, messages: int) -> None:
-        """Keep a process whose conversation has so many messages in memory, and let others go if they are too many."""
+        """Keep a process in memory, and drop the oldest ones if there are too many processes or messages."""
         self.recent.pop(process.id, None)
         self.recent[process.id] = process, messages
         together = sum(each for _, each in self.recent.values())

@@ -1,7 +1,7 @@
 """The front end through which a person talks: what it tells a chatbot besides messages, and the tools that it offers.
 
 An action of a chatbot takes a `FrontEnd` as a parameter, and shows it to a model as a reference. A tool of a front end
-runs where the person is: the action is parked with a question, and whoever carries the call there answers it. Below:
+runs in the person's application: the action waits with a question, which the door answers with the result. Below:
 processes. Above: the doors that have front ends, such as AG-UI.
 """
 
@@ -54,13 +54,13 @@ class A2aMessage:
 
     message_id: str
     context_id: str
-    """What the other agent groups its tasks by."""
+    """The id by which the other agent groups its tasks."""
     content: str
     """The message as the protocol has it in JSON, without the bytes of files, and without parts that hold secrets."""
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """What the other agent said besides the parts."""
+        """The metadata of the message."""
         return json.loads(self.content).get("metadata", {})
 
 
@@ -99,7 +99,7 @@ class FrontEnd:
         state: object = None,
         properties: object = None,
     ) -> "FrontEnd":
-        """A front end. `state` and `properties` are what JSON can say."""
+        """A front end. `state` and `properties` are values that JSON can express."""
         return cls(tuple(context), tuple(offers), json.dumps({"state": state, "properties": properties}))
 
     @property
@@ -109,7 +109,7 @@ class FrontEnd:
 
     @property
     def properties(self) -> Any:
-        """What an application passes on besides."""
+        """Further values that an application passes on."""
         return json.loads(self.told).get("properties")
 
     @property

@@ -1,11 +1,10 @@
-"""Chatbots, and their sessions: somebody talks to one in a conversation, turn by turn.
+"""Chatbots, and the sessions in which people talk to them, turn by turn.
 
-Everything of a session is in the store. Behind it is a process that rests between turns. When that is gone, was ended,
-or cannot be read any more, or when the conversation goes on from an earlier message, another process begins with the
-same conversation. A turn is what a chatbot does about a message, from when it is told until nothing more happens by
-itself. Several readers may follow one turn, each from its beginning; when they go away, the reply is finished
-nevertheless. Below: conversations, processes. Above: the platform, of which `Platform` says what they need, and the
-doors. (User guide, sections 3.12.12 and 3.12.13.)
+The state of a session is in the store. Its process rests between turns. If the process is gone, was ended or cannot be
+read any more, or if the conversation goes on from an earlier message, a new process continues the conversation. A turn
+is all that a chatbot does about a message, until nothing more happens by itself. Several readers may follow one turn,
+each from its beginning; the reply is finished even if all of them disconnect. Below: conversations, processes. Above:
+the platform (`Platform` says what is needed of it), and the doors. (User guide, sections 3.12.12 and 3.12.13.)
 """
 
 import asyncio
@@ -43,7 +42,7 @@ from goalport.runtime.process import (
 
 
 class Recovery(Protocol):
-    """What goes on with the processes of programs that ended."""
+    """Continues the processes of programs that ended."""
 
     async def recover(self, process: AgentProcess, /) -> None: ...
 
@@ -80,7 +79,7 @@ class TurnResult:
     """How a turn has ended."""
 
     outcome: Outcome
-    """How its process rested then. The process may go on since, with the next turn."""
+    """How the process rested at the end of the turn. Since then it may have gone on, with the next turn."""
     messages: tuple[ConversationMessage, ...]
     """What the chatbot has said."""
     questions: tuple[Question, ...] = ()
@@ -90,7 +89,7 @@ class TurnResult:
     finished: bool = False
     """Whether the conversation has reached its goal, so that nothing more is answered."""
     usage: TokenUsage = field(default_factory=TokenUsage)
-    """What models have cost."""
+    """The tokens and the cost of models in the turn."""
 
     @property
     def text(self) -> str:
@@ -108,10 +107,10 @@ class Turn:
         self._known = {each.id for each in session.conversation.entries}
         self._happened: list[Event] = []
         self._news = asyncio.Event()
-        """Set, and replaced by another one, when something has happened."""
+        """Set, and replaced by a new one, when an event of the process came or the turn has ended."""
         self._task: asyncio.Task[TurnResult] | None = None
         self.abandon = process.subscribe(self)
-        """Ends following the process, where it could not be told."""
+        """Stops following the process, for example if the message could not be delivered."""
 
     def on_event(self, event: Event, /) -> None:
         """Keep an event of the process for the readers."""
@@ -119,13 +118,13 @@ class Turn:
         self._wake()
 
     def start(self, after: Callable[[], None] = lambda: None) -> Self:
-        """Follow the process until it rests; then `after` is called, whatever has happened."""
+        """Follow the process until it rests; then call `after`, also if that failed."""
         self._task = asyncio.get_running_loop().create_task(self._follow(), name=f"turn {self.process.id}")
 
         def end(task: asyncio.Task[TurnResult]) -> None:
             self.abandon()
             if not task.cancelled():
-                task.exception()  # it is raised for those who ask for the result
+                task.exception()  # `result` raises it
             self._session.note(self.process)
             after()
             self._wake()
@@ -196,9 +195,9 @@ class Turn:
 
 
 class ChatSession:
-    """A conversation of a caller with a chatbot, as `Chatbot.create_session` and `find_session` give it.
+    """A conversation of a caller with a chatbot, as `Chatbot.create_session` and `find_session` return it.
 
-    Whatever waits for the store raises `StoreError` where that fails.
+    Every method that waits for the store raises `StoreError` if the store fails.
     """
 
     def __init__(
@@ -211,17 +210,17 @@ class ChatSession:
         self.chatbot, self.conversation, self.caller, self.channel = chatbot, conversation, caller, channel
         self.platform = chatbot.platform
         self._busy: AgentProcess | None = None
-        """The process behind it, if it ran or waited for people when it was seen last."""
+        """The process of the session, if it ran or waited for people when it was last seen."""
         self._seen: ref[AgentProcess] | None = None
 
     @property
     def process_id(self) -> str:
-        """The id of the process behind it; empty before the first message."""
+        """The id of the process of the session; empty before the first message."""
         return self.conversation.loaded.record.process
 
     @property
     def last_seen(self) -> AgentProcess | None:
-        """The process behind it, as it was seen last; None: there is none, or it rests and was dropped from memory."""
+        """The process of the session, as last seen; None: there is none, or it rests and was dropped from memory."""
         return self._busy or (None if self._seen is None else self._seen())
 
     @property
@@ -248,7 +247,7 @@ class ChatSession:
         return await self._to_the_end(await self.begin_turn(message, name=name))
 
     async def trigger(self, event: object) -> TurnResult:
-        """Let the chatbot react to something else than a message: actions with its type as their trigger may run."""
+        """Let the chatbot react to an event that is no message: actions that have its type as trigger may run."""
         return await self._to_the_end(await self.begin_turn(events=[event]))
 
     async def begin_turn(
@@ -265,8 +264,8 @@ class ChatSession:
 
         Both are stored by then. While another turn of the conversation runs, this waits for its end. `after` is the id
         of the message that this one follows, empty for none: if that is not the last one, the conversation is forked
-        there. `earlier` was said before the message, elsewhere, and is added without a reaction. `context` are objects
-        that actions find on the blackboard, to which none reacts. Raises `ConversationEnded`, `BadInput`, and
+        there. `earlier` are messages from elsewhere that come before the message; no action reacts to them. `context`
+        are objects for the blackboard, to which no action reacts either. Raises `ConversationEnded`, `BadInput`, and
         `UnknownName` if the conversation was deleted.
         """
         said = [*earlier, *([message] if message is not None else [])]
@@ -306,10 +305,10 @@ class ChatSession:
         return await self.last_turn(running=True)
 
     async def last_turn(self, *, running: bool = False) -> Turn | None:
-        """The turn that runs now, or how the last one left the process; None: there is no process.
+        """The turn that runs now, or else the last one; None: there is no process.
 
-        A turn that was over before has no events and no messages, but its outcome and its open questions. With
-        `running`, there is none.
+        Of a turn that was over before, only the outcome and the open questions are known. With `running`, it is not
+        returned.
         """
         turn = self.conversation.loaded.turn
         if isinstance(turn, Turn) and not turn.over:
@@ -340,11 +339,11 @@ class ChatSession:
             await loaded.turns.acquire()
             undo.callback(loaded.turns.release)
             process = await self._ready(after, again=again)
-            with CancelScope(shield=True):  # what is stored is told too, if whoever says it goes away meanwhile
+            with CancelScope(shield=True):  # a stored message reaches the process, even if its sender goes away
                 await self.platform.conversations.append(self.conversation, *added)
                 turn = Turn(self, process, reacts=reacts)
                 undo.callback(turn.abandon)
-                # The process is to know the front end of this turn: another one than before, the same, or none.
+                # The process gets the front end of this turn if that is not the one of the last turn.
                 now = next((each for each in objects if isinstance(each, FrontEnd)), FrontEnd())
                 known = process.blackboard.last(FrontEnd) or FrontEnd()
                 rest = [each for each in objects if not isinstance(each, FrontEnd)]
@@ -355,7 +354,7 @@ class ChatSession:
         return turn.start(loaded.end_turn)
 
     def note(self, process: AgentProcess) -> None:
-        """Note how the process is now: one that rests is kept only as long as the conversation was used lately."""
+        """Note the state of the process; if it rests, it stays in memory while the conversation was used recently."""
         self._busy = process if _runs(process) or process.open_questions else None
         self._seen = ref(process)
         self.platform.conversations.keep(process, len(self.conversation.loaded.messages))
@@ -363,7 +362,7 @@ class ChatSession:
     async def find_process(self) -> AgentProcess | None:
         """The process, if it can go on or has reached its goal; None: another one is needed.
 
-        From then on `questions` and `idle` say how it stands.
+        Afterwards `questions` and `idle` describe its state.
         """
         if not self.process_id:
             return None
@@ -377,7 +376,7 @@ class ChatSession:
         return None if process.over and not isinstance(process.outcome, Completed) else process
 
     async def _ready(self, after: str | None, *, again: bool) -> AgentProcess:
-        """The process that is told next, once nothing runs in it, where the conversation ends with the message `after`.
+        """The process for the next turn, once nothing runs in it; the conversation then ends with the message `after`.
 
         If another message is the last one, or with `again`, the conversation is forked first. Raises
         `ConversationEnded`, and `BadInput` for the id of no message.
@@ -407,14 +406,14 @@ class ChatSession:
 
 
 def _runs(process: AgentProcess) -> bool:
-    """Whether it runs, here or in another program: one that can be found has been told something."""
+    """Whether it runs, here or in another program; one that can be found and has not started is about to run."""
     return process.status in {ProcessStatus.NOT_STARTED, ProcessStatus.RUNNING, ProcessStatus.PAUSED}
 
 
 class AgentProcessChatbot:
     """A chatbot whose conversations are processes of an agent: each message is an object to which actions react.
 
-    Whatever waits for the store raises `StoreError` where that fails.
+    Every method that waits for the store raises `StoreError` if the store fails.
     """
 
     def __init__(self, platform: Platform, agent: str, *, verbosity: Verbosity | None = None) -> None:
@@ -428,8 +427,8 @@ class AgentProcessChatbot:
         """A chatbot that answers with whichever action of the platform is worth most.
 
         These are the actions of all components and of the agents that are not opaque, also of those that are deployed
-        later. `name` is that of the agent that is deployed for it. Raises `DeploymentError` if there is one of that
-        name that is no such chatbot.
+        later. `name` is that of the agent that is deployed for it. Raises `DeploymentError` if another
+        agent has that name.
         """
         found = next((each for each in platform.agents if each.name == name and each.open), None)
         if found is None:
@@ -466,8 +465,8 @@ class AgentProcessChatbot:
         """Begin a conversation of a caller, or go on with the one of that id, if it is theirs.
 
         `channel` receives the events of turns. `system_message`: the instructions to the model in a new conversation.
-        `context_id`: the caller's context with whose objects a new conversation begins; empty: that of the chatbot, if
-        any. Raises `BadInput` if there is a conversation of that id that is not theirs, or if none can have that id.
+        `context_id`: the context of the caller that gives a new conversation its first objects; empty: that of the
+        chatbot, if any. Raises `BadInput` if the conversation of that id is not theirs, or if the id is not valid.
         """
         if conversation_id and (found := await self.find_session(conversation_id, caller, channel)) is not None:
             return found
@@ -515,7 +514,7 @@ class AgentProcessChatbot:
         return sha256("\n".join([*caller.identity, self.name, thread]).encode()).hexdigest()
 
     def new_process(self, conversation: Conversation, caller: Caller) -> AgentProcess:
-        """A process for a conversation, which has not begun. It is that of the owner, also where an admin speaks."""
+        """A new process for a conversation, not yet begun. It belongs to the owner, even if an admin speaks."""
         mark, given, record = self.mark, self.platform.options, conversation.record
         budget = Budget(actions=mark.max_actions_per_turn, cost=mark.max_cost_per_turn, tokens=mark.max_tokens_per_turn)
         options = given.with_(
@@ -533,7 +532,7 @@ class AgentProcessChatbot:
 
 
 Chatbot = AgentProcessChatbot
-"""Somebody to talk to."""
+"""A chatbot to talk to."""
 
 
 class Chatbots(Mapping[str, AgentProcessChatbot]):

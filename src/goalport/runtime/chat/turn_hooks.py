@@ -56,7 +56,7 @@ class ConversationTurns:
         await compact(process, conversation, self._conversations, mark.max_history_tokens, self._platform.models.roles)
 
     async def after_run(self, process: AgentProcess) -> None:
-        """Store what a process that rests has added to its conversation and context, and whether that is finished."""
+        """Store what a process that rests has added to its conversation and context, and whether its goal is reached."""
         conversation = conversation_of(process)
         if conversation is None:
             return
@@ -81,7 +81,7 @@ class ConversationTurns:
             task.add_done_callback(self._titling.discard)
 
     async def _better_title(self, conversation: Conversation, words: str) -> None:
-        """Let a model find a title, which takes the place of one that was made of words. A failure is only logged."""
+        """Let a model find a title, in place of one that was made of the first words. A failure is only logged."""
         ai = cheapest(self._platform.ai, self._platform.models.roles).with_id("title")
         said = "\n\n".join(f"{each.role}: {excerpt(each.text, _SHOWN)}" for each in conversation.entries[:4])
         try:
@@ -94,9 +94,9 @@ class ConversationTurns:
             _log.info("Conversation %s keeps the title %r: %s", conversation.id, words, error)
 
     async def _save_context(self, process: AgentProcess) -> None:
-        """Save what a process knows besides what its context held: not messages, front ends, states and triggers.
+        """Add the new objects of a process to its context, except messages, front ends, states and triggers.
 
-        What others have saved meanwhile stays. Objects that cannot be written are not saved, and the log says so.
+        Objects that others saved meanwhile stay. Objects that cannot be stored are not saved, and the log says so.
         Nothing happens without a context, or if it is shared by a scope that the caller lacks.
         """
         context_id, caller, scope = process.options.context_id, process.caller, process.options.context_scope
@@ -121,7 +121,7 @@ class ConversationTurns:
                     _log.warning(text, context_id, process.id, error)
 
     async def close(self) -> None:
-        """End the work beside the conversations."""
+        """Cancel the tasks that find titles, and wait for their end."""
         tasks = [*self._titling]
         for each in tasks:
             each.cancel()
@@ -147,9 +147,9 @@ class ConversationTurns:
 
 
 def _news(process: AgentProcess, known: list[object]) -> list[tuple[str, object]]:
-    """What others may know of a process and is not among what they know, each once, with its name if it has one.
+    """The objects of a process that its context may keep and that are not `known`, each once, with its name or "".
 
-    An object that cannot be compared as a whole, such as a table, is only known as itself.
+    An object whose `==` gives no bool, such as a table, is compared by identity only.
     """
     triggers = tuple({each.settings.trigger for each in process.scope.actions.values() if each.settings.trigger})
     named = process.blackboard.state.names.items()
