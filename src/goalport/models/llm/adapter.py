@@ -1,8 +1,8 @@
-"""A pydantic-ai model or embedding model as one of ours: one request, one attempt, one reply.
+"""Gives models and embedding models of pydantic-ai our interface: one request, one attempt, one reply.
 
-The way in which a model is made to give an object is chosen here, by what is known of the model (`OutputMode`). So is
-the price of a reply: what the settings say, else pydantic-ai's price data. The HTTP client is made here too; what
-differs between APIs is in `dialects`. Importing this module takes seconds.
+This module chooses how a model is made to give an object (`OutputMode`), by what is known of the model. It prices each
+reply by the settings, or else by pydantic-ai's price data. The HTTP client is made here too; what differs between APIs
+is in `dialects`. Importing this module takes seconds.
 Above: `provider_models` makes failed requests again; below: `conversions` translates the records.
 """
 
@@ -55,7 +55,7 @@ Close = Callable[[], Awaitable[None]]
 _CHARACTERS_PER_TOKEN = 4
 """The estimate for a stream that ended before the provider said how many tokens there were."""
 _TEXTS_PER_REQUEST = 1_000
-"""Providers take about twice as many."""
+"""The most texts in one request for vectors; providers accept about twice as many."""
 _EMBEDDING_SECONDS = 60.0
 """The time-out of a request for vectors, where the provider's settings do not say."""
 _CONNECT_SECONDS = 5.0
@@ -64,7 +64,7 @@ _PRICE_DATA = ("genai_prices.data", "genai_prices.data_units", "genai_prices.val
 
 
 class Pricing:
-    """Prices the replies of one model; `model` is the name that the provider gives it, which not every reply tells."""
+    """Prices the replies of one model; `model` is the provider's name for it, which some replies lack."""
 
     def __init__(self, model: str, configured: Prices | None = None) -> None:
         self._model, self._configured = model, configured
@@ -79,7 +79,7 @@ class Pricing:
         )
         if self._configured is not None:
             return replace(usage, cost=self._configured.of(usage))
-        # A reply may bear the name of a deployment or an alias that the data do not know; then the asked name counts.
+        # A reply may name a deployment or an alias that the data do not know; then the requested name counts.
         for name in dict.fromkeys((given.model_name or self._model, self._model)):
             with suppress(LookupError, ValueError):
                 return replace(usage, cost=float(replace(given, model_name=name).cost().total_price))
@@ -108,11 +108,11 @@ def _client(endpoint: Endpoint) -> httpx2.AsyncClient:
 class PydanticAiModel:
     """A language model of a provider, asked once for each call.
 
-    Its errors are `ModelError`s; a `TransientFailure` may pass by itself.
+    It raises `ModelError`s; after a `TransientFailure` another attempt may succeed.
     """
 
     def __init__(self, card: ModelCard, model: Model, name: str, endpoint: Endpoint) -> None:
-        """`name`: the one that the provider gives it."""
+        """`name` is the provider's name for the model."""
         self.card, self._model, self._name, self._endpoint = card, model, name, endpoint
         self._pricing = Pricing(name, card.prices)
         self._refused: set[str] = set()
@@ -145,9 +145,9 @@ class PydanticAiModel:
                 self._refused.add(call.output.name)
 
     def _modes(self, call: ModelCall) -> list[OutputMode]:
-        """The ways of getting the object, of which a later one is used where a schema is refused.
+        """The ways to get the object, in order: the next one is used when the provider refuses the schema.
 
-        With the schema as a tool's, providers do not enforce it and refuse less. Raises `ModelRefused` when the call
+        Providers do not enforce the schema of a tool, and so refuse it less often. Raises `ModelRefused` when the call
         has images and the model takes none.
         """
         if has_images(call.messages) and not self._takes_images:
@@ -202,7 +202,7 @@ class PydanticAiModel:
         yield self._reply(response, call, mode)
 
     def _report_partial_usage(self, streamed: StreamedResponse, call: ModelCall) -> None:
-        """Report what a stream used that was not read to its end."""
+        """Report the usage of a stream that was not read to its end."""
         response = streamed.get()
         if call.on_partial_usage is None or response.state == "complete":
             return
@@ -236,7 +236,7 @@ class PydanticAiEmbeddings:
     """An embedding service of a provider, asked once for each thousand texts."""
 
     def __init__(self, card: ModelCard, name: str, model: EmbeddingModel, asked: str, endpoint: Endpoint) -> None:
-        """`asked`: the name that the provider gives the model."""
+        """`asked` is the provider's name for the model."""
         self.name, self._model, self._asked, self._endpoint = name, model, asked, endpoint
         self._pricing = Pricing(asked, card.prices)
         self.dimensions: int | None = None
@@ -256,20 +256,20 @@ class PydanticAiEmbeddings:
 
 
 def language_model(card: ModelCard, model: str, endpoint: Endpoint) -> tuple[PydanticAiModel, Close]:
-    """A model at an endpoint, and what closes its connections; `model` is the name that the provider gives it."""
+    """A model at an endpoint, and the function that closes its connections; `model` is the provider's name for it."""
     made, close = _opened(endpoint, model, endpoint.dialect.model)
     return PydanticAiModel(card, made, model, endpoint), close
 
 
 def embedding_service(card: ModelCard, name: str, model: str, endpoint: Endpoint) -> tuple[PydanticAiEmbeddings, Close]:
-    """An embedding service at an endpoint, likewise."""
+    """An embedding service at an endpoint, and the function that closes its connections."""
     assert endpoint.dialect.embeddings is not None, "the catalogue refuses providers without embedding models"
     made, close = _opened(endpoint, model, endpoint.dialect.embeddings)
     return PydanticAiEmbeddings(card, name, made, model, endpoint), close
 
 
 def _opened(endpoint: Endpoint, model: str, make: Callable[[Endpoint, str, httpx2.AsyncClient], T]) -> tuple[T, Close]:
-    """What a dialect makes of a client. All that the libraries would import later, on the event loop, is imported."""
+    """What a dialect makes with a new client. First imports what libraries would import later, on the event loop."""
     for name in (*_PRICE_DATA, *endpoint.dialect.imports):
         import_module(name)
     with provider_errors(endpoint, model):

@@ -79,7 +79,7 @@ _Role = Annotated[
     str | RoleSettings,
     WrapValidator(lambda given, _: given if isinstance(given, str) else RoleSettings.model_validate(given)),
 ]
-"""Validated so that a mistake is told of the table alone, and not that it is no text either."""
+"""Validated so that an error tells what is wrong in the table, and not also that the table is no text."""
 
 
 class ModelsSettings(BaseModel):
@@ -133,7 +133,7 @@ class Models:
         self._given_embeddings = {each.name: each for each in embeddings}
         has_trial = all(each.name != TRIAL_MODEL for each in self._settings.custom)
         self._ready: dict[str, LanguageModel] = {**({TRIAL_MODEL: TrialModel()} if has_trial else {}), **self._given}
-        """The models that were given or made, by the names by which they are chosen."""
+        """The models that were passed or made, by the names by which they are chosen."""
         self._ready_embeddings: dict[str, EmbeddingService] = {**self._given_embeddings}
 
     @property
@@ -157,7 +157,7 @@ class Models:
         return tuple(self._settings.llms)
 
     def complete(self, options: LlmOptions) -> LlmOptions:
-        """The options; what they leave open is filled in from those of their role."""
+        """The options, completed with those of their role."""
         role = self._settings.llms.get(options.role or "")
         if not isinstance(role, RoleSettings):
             return options
@@ -166,7 +166,7 @@ class Models:
         return LlmOptions.model_validate(of_role | given)
 
     def fallbacks(self, options: LlmOptions) -> tuple[str, ...]:
-        """The models that are asked when the one of a role fails."""
+        """The models that are asked when the model of the role fails."""
         role = self._settings.llms.get(options.role or "")
         return role.fallbacks if isinstance(role, RoleSettings) else ()
 
@@ -263,7 +263,7 @@ class Models:
         return self._ready[name]
 
     def _find(self, name: str) -> tuple[ModelCard, str, Endpoint]:
-        """What is known of a model of a provider, what the provider calls it, and how it is reached."""
+        """The card of a model, the provider's name for it, and its endpoint. Raises `ModelNotReady`."""
         own, card = self._described(name)
         if not card.provider:
             providers = (*PROVIDERS, *self._providers)
@@ -302,7 +302,7 @@ class Models:
         if own.provider:
             return ALIASES.get(own.provider, own.provider), name.removeprefix(f"{own.provider}:")
         provider, model = provider_of(name, self._providers, self._environment)
-        # Who serves a model at an address of their own mostly does so as OpenAI does, whoever has made the model.
+        # A server at an address of its own mostly has the API of OpenAI, whoever made the model.
         return ("openai", name) if own.base_url and model == name else (provider, model)
 
 
@@ -315,7 +315,7 @@ _log = getLogger(__name__)
 class TrialModel:
     """Fills types with made-up values, says what it was asked, and calls each tool that a prompt names once.
 
-    A value is made from the schema alone: `examples` of a field are taken, and what only a validator knows is not.
+    A value is made from the schema alone: it uses the `examples` of a field, and no rules that only a validator knows.
     """
 
     card = ModelCard(name=TRIAL_MODEL, provider="goalport", vision=True)

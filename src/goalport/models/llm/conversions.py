@@ -1,8 +1,8 @@
 """Conversions between our records and pydantic-ai's: messages, requests, replies and the events of streams.
 
-A model's own message goes back as it came, signatures of thoughts included. Every tool call that a model made is
-answered, because providers refuse a conversation in which one is not: also the call by which the model gave its object,
-and calls that nobody carried out. Above: `adapter`.
+A model's own message is sent back unchanged, with its signatures of thoughts. Providers refuse a conversation with an
+unanswered tool call. So each call gets an answer, also the call whose arguments are the object that was asked for, and
+calls that nobody carried out. Above: `adapter`.
 """
 
 import re
@@ -44,11 +44,11 @@ FINISHES: Mapping[str | None, FinishReason] = {
     "content_filter": "refusal",
     "error": "error",
 }
-"""Why a model stopped writing; what is not here is unknown."""
+"""Our finish reasons by those of pydantic-ai; any other is `unknown`."""
 
 
 def to_model_messages(messages: Sequence[Message], *, vision: bool = True) -> list[wire.ModelMessage]:
-    """The messages for the provider. Without `vision`, a note stands in the place of images that tools gave."""
+    """The messages for the provider. Without `vision`, a note replaces the images that tools returned."""
     converted: list[wire.ModelMessage] = []
     for message in messages:
         if not isinstance(message, AssistantMessage):
@@ -127,7 +127,7 @@ def piece_of(
 ) -> TextDelta | ThinkingDelta | None:
     """The piece of the answer that an event brings: of its text, or of the arguments of the output tool.
 
-    `output_parts` are the places of the calls of that tool in the answer, as earlier events have added them.
+    `output_parts` are the indexes of the calls of that tool in the answer; each event that begins one adds to them.
     """
     thought, text = "", ""
     match event:
@@ -164,7 +164,7 @@ def output_text(message: AssistantMessage, response: wire.ModelResponse, output_
 
 
 def to_request_parameters(call: ModelCall, mode: OutputMode) -> ModelRequestParameters:
-    """The tools and the output of a call, where an object is asked for in this mode."""
+    """The tools and the output of a call, with the object asked for in this mode."""
     tools = [
         ToolDefinition(
             name=each.name,

@@ -68,27 +68,27 @@ class ProviderSettings(BaseModel):
 class Dialect:
     """The API of a provider: all that differs between one API and another.
 
-    A field without a default has no answer that is right for most: a new dialect must say it.
+    A field without a default has no value that fits most APIs: each dialect sets it.
     """
 
     model: "Callable[[Endpoint, str, httpx2.AsyncClient], Model]"
     """Makes a model of this name, which sends its requests through this client. Imports its library when called."""
     embeddings: "Callable[[Endpoint, str, httpx2.AsyncClient], EmbeddingModel] | None"
-    """Makes an embedding model likewise; None: the API has none."""
+    """Makes an embedding model in the same way; None: the API has none."""
     imports: tuple[str, ...]
     """The modules that making a model and the first request import. They are imported before, in a worker thread: on
     the event loop, the import would keep the server from answering others."""
     stream_end: re.Pattern[bytes] | None
-    """What only a whole stream contains, within 100 bytes; None: its library looks for the end itself.
+    """A pattern within 100 bytes that only a complete stream contains; None: the library itself looks for the end.
 
-    A stream without it was cut off: it is an error and no answer.
+    A stream without it was cut off: that is an error, and no answer.
     """
     to_base_url: Callable[[str], str]
-    """The configured address as the library expects it; the text is not empty."""
+    """Turns the configured address, which is not empty, into the form that the library expects."""
     needs_address: bool = True
     """False: its library knows the public address."""
     needs_key: Callable[[ProviderSettings], bool] = lambda _: True
-    """Whether a provider with these settings needs a key; not where its library finds credentials."""
+    """Whether a provider with these settings needs a key; False: its library finds credentials."""
     key_alternative: str = ""
     """What can be set in place of a key, in words."""
     missing: Callable[[ProviderSettings, str], str] = lambda _, __: ""
@@ -109,7 +109,7 @@ class Endpoint:
 
     @property
     def key(self) -> str:
-        """The key, or what stands for one."""
+        """The key, or the text that stands for one (`NO_KEY`)."""
         return self.api_key.get_secret_value() if self.api_key else NO_KEY
 
     @property
@@ -195,7 +195,7 @@ def _bedrock_provider(endpoint: Endpoint, _: "httpx2.AsyncClient") -> Any:
 
 
 def _made_by(name: str, provider: Callable[[Endpoint, "httpx2.AsyncClient"], Any]) -> Callable[..., Any]:
-    """What makes a model, or an embedding model, of the class of that name in pydantic-ai."""
+    """A function that makes a model, or an embedding model, of the class of that name in pydantic-ai."""
     module, _, cls = name.rpartition(".")
 
     def make(endpoint: Endpoint, model: str, client: "httpx2.AsyncClient") -> Any:

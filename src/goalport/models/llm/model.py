@@ -1,4 +1,4 @@
-"""The seam to models: what the rooms above ask of a language model or an embedding model, whoever provides it.
+"""The interface to models: what the rooms above ask of a language model or an embedding model of any provider.
 
 A model answers one request. It calls no tools, checks no types and keeps no conversation: that is the work of `ai`.
 Messages are plain records, the same for every provider; `conversions` turns them into pydantic-ai's, and answers back.
@@ -68,7 +68,7 @@ class SystemMessage:
 
     content: str
     notice: str = ""
-    """The end of the content that holds at this moment only, so that the request is the same one without it."""
+    """The end of the content that is true only now: a request that differs in nothing else counts as the same one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ Message = SystemMessage | UserMessage | AssistantMessage | ToolReply
 
 
 def has_images(messages: Iterable[Message]) -> bool:
-    """Whether a user shows the model an image."""
+    """Whether a message of the user has an image."""
     return any(isinstance(each, UserMessage) and each.images for each in messages)
 
 
@@ -225,7 +225,7 @@ class TokenUsage:
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
-    """Those of the input tokens that the provider read from its cache."""
+    """How many of the input tokens the provider read from its cache."""
     cost: float = 0.0
     """In US dollars; 0 when the price is not known. NaN and infinity are refused: they would pass any budget."""
 
@@ -275,8 +275,8 @@ class ModelCall:
     on_retry: Callable[[Retry], None] | None = None
     """Called before each wait for another attempt."""
     on_partial_usage: Callable[[TokenUsage], None] | None = None
-    """Called with what a stream used that ended early, because it was closed or broke off. Where the provider had not
-    said how many tokens there were, they are estimated at four characters each."""
+    """Called with the usage of a stream that ended early, because it was closed or broke off. If the provider had not
+    reported the number of tokens, they are estimated at four characters each."""
     origin: object = None
     """The `goalport.runtime.Request` that this belongs to, for code that records or scripts models. It is not sent."""
 
@@ -317,7 +317,7 @@ class Prices:
     output: Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
     def of(self, usage: TokenUsage) -> float:
-        """What so many tokens cost, in US dollars."""
+        """The cost of these tokens, in US dollars."""
         return (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1_000_000
 
 
@@ -331,7 +331,7 @@ class ModelCard:
     """For example `openai`."""
     knowledge_cutoff: date | None = None
     prices: Prices | None = None
-    """By which replies are priced that bear no cost; None: those that pydantic-ai knows."""
+    """The prices for replies without a cost; None: the prices that pydantic-ai knows."""
     contributors: tuple[str, ...] = ()
     """Texts for the system prompt of every call of this model."""
     vision: bool | None = None

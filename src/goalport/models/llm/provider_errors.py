@@ -1,7 +1,7 @@
 """Failures of providers: how they are detected in HTTP responses, and which `ModelError` each becomes.
 
-HTTP takes for good what is not: an answer that was cut off, and an error with the status 200. The providers' libraries
-accept both, so `check_responses` looks at each response before they do. `provider_errors` then turns whatever a library
+Two failures look like success in HTTP: an answer that was cut off, and an error with the status 200. The providers'
+libraries accept both, so `check_responses` checks each response first. `provider_errors` then turns whatever a library
 raises into our error: whether it may pass, and what to do about it. No text here holds a key: what a provider says of a
 wrong key is left out, and the key is removed from the rest. Above: `adapter`.
 """
@@ -32,14 +32,14 @@ _EXCERPT = 300
 _OVERLAP = 100
 """Bytes of a piece that are searched again with the next one: the longest mark of a `stream_end`, and spaces."""
 _LONGEST_ERROR = 20_000
-"""Bytes; a longer body is an answer."""
+"""The most bytes of an error; a longer body is an answer."""
 _ANSWER_FIELDS = frozenset({"choices", "content", "output", "data"})
-"""Fields of models' answers; beside one of these, an error is a detail."""
+"""Fields of models' answers; in a body that has one of these, an error is a detail."""
 _TRANSIENT_CODES = frozenset({"408", "425", "429", "overloaded_error", "rate_limit_error", "api_error", "server_error"})
 
 
 class _ErrorWithGoodStatus(Exception):
-    """The body of a response is an error, and its status says otherwise."""
+    """The body of a response is an error, although its status is that of a success."""
 
     def __init__(self, error: object) -> None:
         self.body = {"error": error}
@@ -55,7 +55,7 @@ class SchemaRefused(ModelRefused):
 
 
 def check_responses(client: httpx2.AsyncClient, end: re.Pattern[bytes] | None) -> None:
-    """Make a client raise for a stream without this end, as for a broken connection, and for an error in a body."""
+    """Make a client raise if a stream lacks the pattern `end`, as if the connection broke, or a body is an error."""
 
     async def check(response: httpx2.Response) -> None:
         kind, request = response.headers.get("content-type", "").lower(), response.request

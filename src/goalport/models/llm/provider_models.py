@@ -42,20 +42,20 @@ _import_lock = threading.Lock()
 T = TypeVar("T")
 R = TypeVar("R")
 Opened = tuple[T, Callable[[], Awaitable[None]]]
-"""What asks a provider, and what closes its connections."""
+"""A model that asks a provider, and the function that closes its connections."""
 
 
 class _Provided(Generic[T]):
-    """What asks a provider, which is made once for each event loop: it opens the connections of its client."""
+    """A model that asks a provider. It is made once for each event loop, to which its connections belong."""
 
     def __init__(self, make: Callable[[], Opened[T]], endpoint: Endpoint, name: str) -> None:
-        """`name` is what is asked, for the log."""
+        """`name` is the name of the model in the log."""
         self._make, self._settings, self._asked = make, endpoint.settings, name
         self._made: tuple[object, Opened[T]] | None = None
-        """For which event loop it was made; another one is a second `invoke_sync`, or the next test."""
+        """The event loop, and the model made for it. A second `invoke_sync`, or the next test, has another loop."""
 
     async def made(self) -> T:
-        """What asks the provider. A task that is cancelled does not wait until it is made."""
+        """The model for this event loop. A task that is cancelled does not wait until the model is made."""
         loop, made = current_token(), self._made
 
         def make_once() -> tuple[object, Opened[T]]:
@@ -81,7 +81,7 @@ class _Provided(Generic[T]):
             number += 1
 
     async def wait(self, failure: TransientFailure, attempt: int, on_retry: Callable[[Retry], None] | None) -> None:
-        """Wait before the next attempt. Raises `ModelUnavailable` when there is to be none."""
+        """Wait before the next attempt. Raises `ModelUnavailable` when no further attempt is allowed."""
         settings = self._settings
         longest, most = settings.backoff_max_interval / 1_000, settings.max_attempts
         if failure.unreachable:
@@ -109,7 +109,7 @@ class _Provided(Generic[T]):
 
 
 class ProviderModel(_Provided[LanguageModel]):
-    """A language model of a provider; `model` is the name that the provider gives it."""
+    """A language model of a provider; `model` is the provider's name for it."""
 
     def __init__(self, card: ModelCard, model: str, endpoint: Endpoint) -> None:
         def make() -> Opened[LanguageModel]:
@@ -142,7 +142,7 @@ class ProviderModel(_Provided[LanguageModel]):
 
 
 class ProviderEmbeddings(_Provided[EmbeddingService]):
-    """An embedding service of a provider; `model` is the name that the provider gives it."""
+    """An embedding service of a provider; `model` is the provider's name for it."""
 
     def __init__(self, card: ModelCard, name: str, model: str, endpoint: Endpoint) -> None:
         def make() -> Opened[EmbeddingService]:

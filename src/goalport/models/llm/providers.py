@@ -1,8 +1,8 @@
 """The known providers, and how one is found and made ready: which one a model's name means, and its endpoint.
 
 A provider is added by one entry in `PROVIDERS`; one with an API of its own also by a record in `dialects`. An endpoint
-comes of the entry, the settings and the environment; what is missing is said here, before anything is asked. No library
-is imported. Above: `catalogue`. User guide, sections 2.2.2 and "Model Provider Configuration".
+is made from the entry, the settings and the environment. An error names what is missing before any request is sent. No
+library is imported. Above: `catalogue`. User guide, sections 2.2.2 and "Model Provider Configuration".
 """
 
 import re
@@ -250,7 +250,7 @@ def _allow_no_key(known: KnownProvider, settings: ProviderSettings, environment:
 
 
 def _checked_address(known: KnownProvider, settings: ProviderSettings, url: str) -> str:
-    """The address of an API as its library expects it, which appends a path to it, so that it can have no query."""
+    """The address of an API as its library expects it: without a query, because the library appends a path."""
     if not url and known.dialect.needs_address:
         where = f" or {known.address} in the environment" if known.address else ""
         raise ModelNotReady(f"Where is {known.name}? Set base_url in [models.providers.{known.name}]{where}.")

@@ -124,7 +124,7 @@ def as_data(text: str, source: str) -> str:
 
 
 def marked_as_data(text: str, source: str, **known: str) -> str:
-    """One of several texts that share the sentence; `known` is what the mark says of the text besides its source."""
+    """Like `as_data`, for several texts that share the sentence; `known` are further attributes of the mark."""
     values = {name: one_line(value).replace('"', "'") for name, value in {"source": source, **known}.items()}
     attributes = " ".join(f'{name}="{_MARK.sub("&lt;", value)}"' for name, value in values.items())
     return f"<data {attributes}>\n{_MARK.sub('&lt;', cleaned(text, _LONGEST))}\n</data>"

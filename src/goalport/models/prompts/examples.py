@@ -53,8 +53,8 @@ class Example:
 def made_up(schema: Mapping[str, Any]) -> object:
     """A small made-up value of a JSON Schema, which shows its structure.
 
-    It has every field, except those by which a type contains itself, and is valid except for what the structure does
-    not tell, such as a pattern.
+    It has every field, except those by which a type contains itself. It is valid, except for rules that the structure
+    does not show, such as a pattern.
     """
     return _ValueMaker(schema).value(schema, frozenset())
 
@@ -75,7 +75,7 @@ class _ValueMaker:
             case {"const": value} | {"examples": [value, *_]} | {"enum": [value, *_]}:
                 return value
             case {"anyOf": choices} | {"oneOf": choices}:
-                # The first that is not null and does not lead back into a type that the value is inside of.
+                # The first that is not null and does not lead back into a type that contains this value.
                 new = [each for each in choices if not self._is_recursive(each, inside)]
                 first = next((each for each in new if each.get("type") != "null"), (new or choices)[0])
                 return self.value(first, inside, name)
@@ -122,7 +122,7 @@ class _ValueMaker:
         return [self.value(items, inside, name)] * max(1, many) if schema.get("maxItems", 1) else []
 
     def _is_recursive(self, schema: Mapping[str, Any], inside: frozenset[str]) -> bool:
-        """Whether a schema leads back into a type that the value is inside of, and nowhere else."""
+        """Whether a schema only leads back into a type that contains this value."""
         match schema:
             case {"$ref": str(reference)}:
                 return reference.rpartition("/")[2] in inside

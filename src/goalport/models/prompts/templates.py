@@ -58,7 +58,7 @@ _METHODS: Mapping[str, Callable[..., int]] = {
     "join": _joined,
     "replace": _replaced,
 }
-"""The least size of what filters, and methods of strings, make of their arguments."""
+"""Functions for the least size of the result of a filter, or of a string's method, from its arguments."""
 
 
 def _operated(operator: str, left: object, right: object) -> int:

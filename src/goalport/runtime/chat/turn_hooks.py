@@ -56,7 +56,7 @@ class ConversationTurns:
         await compact(process, conversation, self._conversations, mark.max_history_tokens, self._platform.models.roles)
 
     async def after_run(self, process: AgentProcess) -> None:
-        """Store what a process that rests has added to its conversation and context, and whether its goal is reached."""
+        """Store what a process at rest has added to its conversation and context, and whether its goal is reached."""
         conversation = conversation_of(process)
         if conversation is None:
             return
