@@ -1,7 +1,7 @@
 """The AG-UI door: chatbots and goals for web front ends, by version 1.0 of the Agent-User Interaction Protocol.
 
-A run is one request, answered by a stream of events; a question ends it, and another run brings the answer. Nothing is
-kept here between runs: what a run goes on with is in the store. Below: platform, publish, auth and web. Above: the
+A run is one request, answered by a stream of events; a question ends it, and another run brings the answer. All state
+between two runs is in the store, nothing is in memory. Below: platform, publish, auth and web. Above: the
 site, which mounts its routes; it knows no other door.
 """
 

@@ -1,8 +1,8 @@
-"""What a run tells a front end: its messages, its state and the events of AG-UI.
+"""What a run sends to a front end: messages, the shared state and the events of AG-UI.
 
-A front end sends all messages that it has with each run, among them what it made of calls of tools and of reasoning;
-only what was said counts for the conversation. AG-UI wants each step, message and tool call opened and closed, and the
-events of a process tell of them only in part. Nothing here reads, writes or waits. Above: the runs.
+A front end sends all its messages with each run, also those for tool calls and reasoning; only the messages of the user
+and the chatbot count for the conversation. AG-UI wants a start and an end for each step, message and tool call, which
+the events of a process have only in part. Nothing here reads, writes or waits. Above: the runs.
 """
 
 import base64
@@ -33,41 +33,41 @@ from goalport.models.llm import AssistantMessage, Image, Message, UserMessage
 from goalport.runtime.chat import ConversationMessage, compare
 
 STATE: Final = "goalport"
-"""The member of the state that the server sets. All others are the front end's own."""
+"""The member of the shared state that the server sets. All other members belong to the front end."""
 _NO_IMAGE: Final = "only images that come with the message are taken: a part of type image, with a source of type data"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a run asks of a conversation."""
+    """A new message of the user, with its place in the conversation."""
 
     message: UserMessage
-    """What a person says."""
+    """The new message."""
     earlier: tuple[Message, ...] = ()
-    """What was said before it, of which the conversation knows nothing."""
+    """The messages before it that the conversation does not have yet."""
     after: str | None = None
-    """The id of the message that it follows; empty: it is the first; None: it follows the last one."""
+    """The id of the message before it; empty: it is the first message; None: it follows the last message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A run asks for another reply to what a person said."""
+    """A request for another reply to a message of the user."""
 
     message_id: str
     """The id of that message in the conversation."""
 
 
 def asked(entries: Sequence[ConversationMessage], given: Sequence[ag.Message], state: object) -> Asked | Again | None:
-    """What is new in the messages of a front end; None: nothing that somebody has to answer.
+    """What is new in the messages of a front end (`given`); None if nothing needs an answer.
 
-    `entries` is the branch of the conversation that is shown. If the front end's messages end where the conversation
-    ended when it last saw it, or if it has none of the conversation, what is new follows the end, whatever was said
-    meanwhile elsewhere. Otherwise messages were edited, and the conversation is forked. Raises `BadInput` for what
-    cannot be taken.
+    `entries` is the branch of the conversation that is shown. `state` says which message was the last one when the
+    front end last saw the conversation. If its messages match up to that one, or it has seen none, new messages go to
+    the end, after those from elsewhere. Otherwise messages were edited, and the conversation is forked. Raises
+    `BadInput` for unsupported content.
     """
     replies = {each.id: each.message for each in entries if each.role == "assistant"}
     spoken = ((each, _said(each, f"messages[{number}]")) for number, each in enumerate(given))
-    # Of a reply whose stream was cut, what the conversation has of it counts.
+    # If the stream of a reply was cut, the stored reply counts.
     messages = [replies.get(each.id, message) for each, message in spoken if message is not None]
     match, seen = compare(entries, messages), None
     if isinstance(state, Mapping) and isinstance(told := cast("Mapping[str, Any]", state).get(STATE), Mapping):
@@ -88,7 +88,7 @@ def asked(entries: Sequence[ConversationMessage], given: Sequence[ag.Message], s
 
 
 def _said(message: ag.Message, place: str = "messages") -> Message | None:
-    """What a person or the chatbot says in a message; None: it is about a call of a tool, or tells of reasoning."""
+    """A message of the user or the chatbot for models; None for tool calls, tool results, reasoning and others."""
     match message:
         case ag.UserMessage(content=str(text)):
             return UserMessage(text)
@@ -118,7 +118,7 @@ def _image(part: ag.ContentPart, place: str) -> Image:
 
 
 def last_text(given: Sequence[ag.Message]) -> str:
-    """What a person said last. Raises `BadInput` if nobody has said anything in words."""
+    """The text of the user's last message. Raises `BadInput` if there is none, or it has no text."""
     message = next((each for each in reversed(given) if isinstance(each, ag.UserMessage)), None)
     said = None if message is None else _said(message)
     if said is None or not said.content.strip():
@@ -127,9 +127,9 @@ def last_text(given: Sequence[ag.Message]) -> str:
 
 
 def merged(given: Sequence[ag.Message], entries: Sequence[ConversationMessage]) -> list[ag.Message]:
-    """All messages of a conversation as the front end has to show them: its own where it has them, with what it made.
+    """All messages that the front end has to show: those of the conversation, with its own tool calls and reasoning.
 
-    What it has and the conversation has not, since it was edited or said elsewhere, is left out.
+    Equal messages stay as the front end has them; those that the conversation does not have (any more) are left out.
     """
     whole: list[ag.Message] = []
     spoken, place = [_said(each) for each in given], 0
@@ -141,7 +141,7 @@ def merged(given: Sequence[ag.Message], entries: Sequence[ConversationMessage]) 
             is_same = message is not None and bool(compare([entry], [message]).after)
             if message is not None and (given[at].id == entry.id or is_same):
                 whole += [given[each] for each in range(place, at) if spoken[each] is None]
-                # Of a reply whose stream was cut, the front end has a part.
+                # If the stream of a reply was cut, the front end has only a part.
                 whole.append(given[at] if is_same else _shown(entry))
                 place = at + 1
                 break
@@ -163,7 +163,7 @@ def _shown(entry: ConversationMessage) -> ag.Message:
 
 
 class SharedState:
-    """The state of one run. Nothing is told in a state that is no JSON object."""
+    """The state that a front end and the server share in one run. If it is no JSON object, no events are made."""
 
     def __init__(self, given: object) -> None:
         self._kept: Mapping[str, Any] | None = {} if given is None else None
@@ -172,13 +172,13 @@ class SharedState:
         self._told: dict[str, object] = {}
 
     def snapshot(self, **members: object) -> Iterator[ag.BaseEvent]:
-        """The event that gives the front end the whole state, with these members in it."""
+        """The event with the whole state, after these members of the server's part are set."""
         self._told.update(members)
         if self._kept is not None:
             yield ag.StateSnapshotEvent(snapshot={**self._kept, STATE: {**self._told}})
 
     def change(self, **members: object) -> Iterator[ag.BaseEvent]:
-        """The events that set members of what the server tells; none for one that is so already."""
+        """The events that set members of the server's part of the state; none for unchanged members."""
         for name, value in members.items():
             if name not in self._told or self._told[name] != value:
                 self._told[name] = value
@@ -189,7 +189,7 @@ class SharedState:
 
 @dataclass(slots=True)
 class _Streamed:
-    """A message whose pieces come one after another."""
+    """A message that is being streamed."""
 
     text: str = ""
     reasoning: list[ag.ReasoningMessage] = field(default_factory=list[ag.ReasoningMessage])
@@ -206,20 +206,20 @@ class _Streamed:
 class RunEvents:
     """Makes the events of one run.
 
-    Parameters: `state` is what the front end and the server share. `elsewhere` are the names of the tools whose calls
-    are not told here, since the front end makes them.
+    `state` is what the front end and the server share. `elsewhere` are the names of the tools that the front end calls
+    itself; `of` makes no events for their calls.
     """
 
     def __init__(self, state: SharedState, elsewhere: Collection[str] = ()) -> None:
         self.messages: list[ag.Message] = []
-        """The messages that the front end has made of the events: what was said, and the calls of tools."""
+        """The messages that the front end has built from the events: text, reasoning, tool calls and their results."""
         self.withdrawn = False
-        """Whether the front end was shown a text that is no message, because the action that wrote it failed."""
+        """Whether the front end was shown text that is in no message, such as the text of an action that failed."""
         self._state, self._elsewhere = state, elsewhere
         self._streamed: dict[str, _Streamed] = {}
         self._steps: dict[tuple[str, int], str] = {}
         self._calls: dict[tuple[str, str], str] = {}
-        """The ids, for the front end, of the calls of tools whose results are still to come."""
+        """The front end's ids of the tool calls that have no result yet, by the ids of process and call."""
         self._tokens: Counter[tuple[str, str]] = Counter()
 
     @property
@@ -233,7 +233,7 @@ class RunEvents:
         return used or None
 
     def of(self, event: Event) -> Iterator[ag.BaseEvent]:
-        """The events that tell of an event of a process; none for one that a front end does not need."""
+        """The AG-UI events for an event of a process; none if front ends do not need it."""
         match event:
             case MessageDelta() if event.text:
                 yield from self._piece(event, self._streamed.setdefault(event.message_id, _Streamed()))
@@ -260,7 +260,7 @@ class RunEvents:
     def _work(self, event: ActionStarted | ActionFinished | ToolCalled | ToolReturned) -> Iterator[ag.BaseEvent]:
         match event:
             case ActionStarted(action=name):
-                # An action that its process has twice at once, or a child process too, is another step by name.
+                # If an action runs twice at once, or in a child process too, its step gets another name.
                 if name in self._steps.values():
                     name = f"{name} ({event.process_id} {event.number})"
                 if name not in self._steps.values():
@@ -270,7 +270,7 @@ class RunEvents:
                 if (name := self._steps.pop((event.process_id, event.number), None)) is not None:
                     yield ag.StepFinishedEvent(step_name=name)
             case ToolCalled() if event.tool not in self._elsewhere:
-                # Some providers give the calls of each reply the same ids; a front end has those of a conversation.
+                # Some providers repeat call ids in each reply; front ends need unique ones in a conversation.
                 call_id = f"{event.call_id or event.tool}-{round(event.at.timestamp() * 1_000_000):x}"
                 self._calls[event.process_id, event.call_id] = call_id
                 yield from self.call(call_id, event.tool, event.arguments)
@@ -289,7 +289,7 @@ class RunEvents:
         yield ag.ToolCallEndEvent(tool_call_id=call_id)
 
     def close(self) -> Iterator[ag.BaseEvent]:
-        """Close what is open, since the run ends."""
+        """End all open messages, tool calls and steps, since the run ends."""
         for message_id, streamed in self._streamed.items():
             yield from streamed.end_reasoning()
             if streamed.text:

@@ -1,9 +1,9 @@
-"""The requests of the AG-UI door, and runs as streams of events: a turn or a process, from its start until it rests.
+"""The request handlers of the AG-UI door, and runs: the events of a turn or a process, from its start until it rests.
 
-A thread of a front end is a conversation of its caller, and nobody else's. A question ends a run as an interrupt, and
-so does a call of a tool of the front end; a later run answers, on any replica. A question keeps its id, and the first
-answer counts, over whichever door it comes. What is wrong with a request is refused over HTTP before the stream begins;
-what goes wrong in a run is its last event. Only this module of the room catches every exception. Below: the events.
+A thread of a front end is a conversation that only its caller can use. A question ends a run with an interrupt; a call
+of a front end's tool ends it too. A later run brings the answer, to any replica. A question keeps its id, and the first
+answer counts, through whichever door it is sent. Invalid requests are refused over HTTP before the stream begins; an
+error in a run is the last event of its stream. Only this module of the room catches every exception. Below: the events.
 Above: the door.
 """
 
@@ -102,16 +102,16 @@ _CODES: Final[Mapping[type[Exception], str]] = {
     UnknownName: "invalid-input",
     LimitReached: "limit-reached",
 }
-"""What programs are told of a mistake: the first one that fits."""
+"""The code of the run's last event for a mistake of the caller; the first class that fits counts."""
 _YES_OR_NO: Final = frozenset({"approved", "confirmed"})
-"""The members in one of which front ends send a yes or no, where they do not send it bare."""
+"""Front ends send a yes or no as a bare boolean, or as the only member of an object, with one of these names."""
 _BETWEEN: Final = ":"
-"""Stands between the ids of a process and of its question; neither has it in it."""
+"""Separates the ids of process and question in the id of an interrupt; neither of them contains it."""
 _NOTHING_WAITS: Final = "Nothing waits for an answer here, so there is nothing to resume."
 
 
 class RunRefused(GoalportError):
-    """A run that cannot be done as it was asked for; the code is for programs."""
+    """A run that cannot be done as requested; the code is for programs."""
 
     def __init__(self, code: str, reason: str) -> None:
         self.code = code
@@ -120,7 +120,7 @@ class RunRefused(GoalportError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a question, which was found valid."""
+    """A valid answer to a question."""
 
     question: Question
     response: object = None
@@ -129,7 +129,7 @@ class Answer:
 
 
 def interrupt_of(question: Question, interrupt_id: str = "") -> ag.Interrupt:
-    """The interrupt that asks a question, with another id than the question's if one is given.
+    """The interrupt that asks a question. Its id is `interrupt_id`, or else that of the question.
 
     It has no schema if the answer cannot be read from JSON.
     """
@@ -146,10 +146,10 @@ def interrupt_of(question: Question, interrupt_id: str = "") -> ag.Interrupt:
 
 
 def answers(process: AgentProcess, resume: Sequence[ag.ResumeEntry]) -> Sequence[Answer]:
-    """What is to be answered by the entries of a run. Nothing was answered if one of them is wrong.
+    """The answers in the `resume` entries of a run. They are only read here, so a wrong entry refuses all of them.
 
-    An entry that says again how its question was settled has nothing to answer; nor has one that cancels a question
-    that is settled, which is how a front end goes on after somebody else has answered. Raises `RunRefused`.
+    An entry is skipped if its question is settled and it repeats the answer or cancels. That is how a front end goes
+    on after somebody else has answered. Raises `RunRefused` for a wrong entry, and if open questions have no entry.
     """
     read = [_answer_of(process, each) for each in resume]
     open_ones = {each.id for each in process.open_questions if not isinstance(each.wait, FrontEndCall)}
@@ -172,7 +172,7 @@ def _answer_of(process: AgentProcess, entry: ag.ResumeEntry) -> Answer | None:
     try:
         form, payload = form_of(question), cast("object", entry.payload)
         if form.schema.get("type") == "boolean" and isinstance(payload, Mapping):
-            # A yes or no may be the one member of an object, as the protocol's examples have it.
+            # A yes or no may be the one member of an object, as in the protocol's examples.
             members = cast("Mapping[str, object]", payload)
             payload = next(iter(members.values())) if len(members) == 1 and members.keys() <= _YES_OR_NO else members
         response = form.read(payload)
@@ -192,7 +192,7 @@ def _answer_of(process: AgentProcess, entry: ag.ResumeEntry) -> Answer | None:
 
 
 def takes_front_end(platform: AgentPlatform, agent: Agent) -> bool:
-    """Whether an action of a chatbot takes a `FrontEnd`: for others, what a front end offers means nothing."""
+    """Whether an action of a chatbot takes a `FrontEnd`; other chatbots cannot use what a front end offers."""
     if isinstance(agent, GoalTool):
         return False
     actions = platform.agents.scope(agent.name).actions.values()
@@ -204,7 +204,7 @@ def _parameters(tool: ag.Tool) -> object:
 
 
 class _Run:
-    """One run; `given` is what the front end has sent, `elsewhere` are the names of the tools that it calls itself."""
+    """One run; `given` is the front end's request, `elsewhere` are the names of the tools that it calls itself."""
 
     def __init__(
         self, given: ag.RunAgentInput, publisher: Publisher, call: Call, elsewhere: Collection[str] = ()
@@ -233,7 +233,7 @@ class GoalRun(_Run):
         self._tool = tool
 
     async def events(self) -> AsyncGenerator[ag.BaseEvent]:
-        """What happens, from after the start of the run to its end.
+        """The events of the run after its `RunStartedEvent`.
 
         Raises `RunRefused`, `BadInput`, `LimitReached`, `StoreError` and `HandedOver`.
         """
@@ -257,9 +257,9 @@ class GoalRun(_Run):
                                 yield each
 
     async def _started(self, follower: Follower) -> AgentProcess:
-        """A process that starts from the member `input` of the forwarded properties, or of the state, or what was said.
+        """Start a process with the member `input` of `forwardedProps` or the state, or with the user's last text.
 
-        Raises `BadInput`.
+        Raises `BadInput`, and `RunRefused` if the thread has had a run of this id with other input.
         """
         tool, caller, field = self._tool, self.call.caller, self._tool.text_field
         for each in (self.given.forwarded_props, self.given.state):
@@ -282,7 +282,7 @@ class GoalRun(_Run):
             raise RunRefused("repeated-run", reason) from None
 
     async def _resumed(self, follower: Follower) -> AgentProcess:
-        """The process that goes on with answers."""
+        """Answer the questions of a process, and return the process. Raises `RunRefused`."""
         caller, resume = self.call.caller, self.given.resume or ()
         ids = [each.interrupt_id.partition(_BETWEEN) for each in resume]
         found = {process_id for process_id, _, _ in ids}
@@ -327,7 +327,7 @@ class ChatRun(_Run):
     def __init__(self, chatbot: AgentProcessChatbot, given: ag.RunAgentInput, publisher: Publisher, call: Call) -> None:
         front_end, state = None, given.state
         if takes_front_end(publisher.platform, chatbot):
-            if isinstance(state, dict):  # without what the server told in it before
+            if isinstance(state, dict):  # without the server's own part
                 state = {name: each for name, each in cast("dict[str, Any]", state).items() if name != STATE}
             front_end = FrontEnd.of(
                 [(each.description, each.value) for each in given.context or ()],
@@ -342,13 +342,13 @@ class ChatRun(_Run):
         self._result: TurnResult | None = None
 
     async def events(self) -> AsyncGenerator[ag.BaseEvent]:
-        """What happens, from after the start of the run to its end. Raises `RunRefused`, `BadInput`, `StoreError`."""
+        """The events of the run after its `RunStartedEvent`. Raises `RunRefused`, `BadInput`, `StoreError`."""
         instructing = (each for each in self.given.messages if isinstance(each, ag.SystemMessage | ag.DeveloperMessage))
         system = "\n\n".join(each.content for each in instructing)
         session = await self._chatbot.open_thread(self.given.thread_id, self.call.caller, system_message=system)
         for each in self.state.snapshot(conversation=_view(session), plan=None, questions=[]):
             yield each
-        # The turns of the run, one after another: of the answers, and of what is said.
+        # The turns of the run, one after another: for the answers, and for the new message.
         for begin in (self._resumed, self._asked):
             if self._result is not None and (self._result.failure or self._result.questions):
                 break
@@ -370,7 +370,7 @@ class ChatRun(_Run):
             yield each
 
     async def _resumed(self, session: ChatSession) -> Turn | None:
-        """The turn that goes on with the answers of the run; None: it has none."""
+        """Begin a turn with the answers of the run; None if it has none."""
         turn, resume, given, process = None, self.given.resume, self.given.messages, session.last_seen
         if resume and process is None:
             raise RunRefused("unknown-interrupt", _NOTHING_WAITS)
@@ -383,7 +383,7 @@ class ChatRun(_Run):
                 parts = result.content
                 text = parts if isinstance(parts, str) else json.dumps([part.model_dump(mode="json") for part in parts])
                 read.append(Answer(each, f"It failed: {result.error}" if result.error else text))
-            elif given and isinstance(given[-1], ag.UserMessage):  # a person who speaks instead leaves the call out
+            elif given and isinstance(given[-1], ag.UserMessage):  # a new message declines the call
                 read.append(Answer(each, declined="It went on without a result."))
         for each in read:
             answer = partial(answer_in_session, self.publisher, self.call.caller, session, each.question)
@@ -392,7 +392,7 @@ class ChatRun(_Run):
         return turn
 
     async def _asked(self, session: ChatSession) -> Turn | None:
-        """The turn that begins with what is new, or the one that runs if nothing is; None: nothing happens."""
+        """Begin a turn with what is new, or return the running turn if nothing is; None if no turn runs."""
         new = asked(session.conversation.entries, self.given.messages, self.given.state)
         if isinstance(new, Asked):
             if session.questions:
@@ -401,7 +401,7 @@ class ChatRun(_Run):
                     f"The conversation waits for answers: {waiting}. Send them as `resume`, or cancel the interrupts"
                 )
                 raise RunRefused("open-interrupts", f"{reason} there, and then go on.")
-            if self.given.resume:  # the run was admitted as one that only answers
+            if self.given.resume:  # the run was admitted as a mere answer
                 await self.publisher.limits.begin(self.call.caller)
             begin = partial(session.begin_turn, new.message, earlier=new.earlier, after=new.after)
             return await self._begun(partial(begin, context=self._context))
@@ -411,7 +411,7 @@ class ChatRun(_Run):
         return await self._begun(partial(session.regenerate, new.message_id, context=self._context))
 
     async def _begun(self, begin: Callable[[], Awaitable[Turn]]) -> Turn:
-        """A turn, also if whoever asked for it goes away meanwhile: what was said is both stored and told."""
+        """Begin a turn, even if the client disconnects meanwhile: its message is both stored and passed on."""
         turn: Turn | None = None
         with anyio.CancelScope(shield=True):
             turn = await counted_turn(self.publisher.limits, self.call, begin)
@@ -428,7 +428,7 @@ class ChatRun(_Run):
         shown = [*given.messages, *told.messages]
         whole = merged(shown, session.conversation.entries)
         there, here = [each.id for each in whole], [each.id for each in shown]
-        # Whether the front end shows other messages than there are; without a turn, whether it lacks any.
+        # Whether the front end shows other messages than it should; without a turn, whether it lacks any.
         differ = there != here if result is not None else not {*there} <= {*here}
         if questions or told.withdrawn or differ:
             yield ag.MessagesSnapshotEvent(messages=whole)
@@ -444,7 +444,7 @@ class ChatRun(_Run):
 
 
 def _view(session: ChatSession) -> dict[str, object]:
-    """What the state tells of a conversation."""
+    """A conversation as the shared state shows it."""
     conversation = session.conversation
     entries = conversation.entries
     return {
@@ -457,7 +457,7 @@ def _view(session: ChatSession) -> dict[str, object]:
 
 
 class RunHandlers:
-    """The handlers of requests for runs, and for what can be run."""
+    """The request handlers: run an agent, list the agents, show one."""
 
     def __init__(self, door: HttpDoor, streams: OpenStreams) -> None:
         self._door, self._streams = door, streams
@@ -480,7 +480,7 @@ class RunHandlers:
             return AnswerStream(self._written(run), publisher.settings.heartbeat_seconds, place.pop_all())
 
     async def list(self, request: Request) -> Response:
-        """What the caller may run, with its address and what it can do."""
+        """The agents that the caller may run, with their paths and capabilities."""
         path, found = request.url.path.rstrip("/"), self._agents()
         agents = [
             {"name": name, "path": f"{path}/{quote(name, safe='')}", "capabilities": self._shown(found[name])}
@@ -489,17 +489,17 @@ class RunHandlers:
         return JSONResponse({"protocolVersion": ag.PROTOCOL_VERSION, "agents": agents})
 
     async def show(self, request: Request) -> Response:
-        """What a chatbot or goal can do, as AG-UI has it."""
+        """The AG-UI capabilities of a chatbot or goal."""
         return JSONResponse(self._shown(self._agent(request)))
 
     def _agents(self) -> Mapping[str, Agent]:
-        """What the caller may use; of a goal and a chatbot of one name, the chatbot."""
+        """The chatbots and goals that the caller may use, by name; a chatbot hides a goal of the same name."""
         platform, caller, tools = self._publisher.platform, current_caller(), self._door.access.publication.tools
         goals: dict[str, Agent] = {name: each for name, each in tools.items() if isinstance(each, GoalTool)}
         return goals | {name: each for name, each in platform.chatbots.items() if platform.may_chat(caller, each)}
 
     def _agent(self, request: Request) -> Agent:
-        """What the path names. Raises `Problem` if there is none that the caller may use."""
+        """The chatbot or goal in the path. Raises `Problem` if there is none that the caller may use."""
         name, agents = str(request.path_params["name"]), self._agents()
         if name in agents:
             return agents[name]
@@ -512,7 +512,7 @@ class RunHandlers:
         raise Problem(HTTPStatus.NOT_FOUND, "unknown-agent", reason)
 
     def _problems(self, agent: Agent, given: ag.RunAgentInput) -> Iterator[str]:
-        """What in a request is not honoured, in lines."""
+        """What is wrong or not supported in a request, in lines."""
         for name, value in (("threadId", given.thread_id), ("runId", given.run_id)):
             if not 0 < len(value) <= _LONGEST_ID:
                 yield f"{name}: should have 1 to {_LONGEST_ID} characters; came {len(value)}"
@@ -529,7 +529,7 @@ class RunHandlers:
                 yield f"tools[{place}].name: should not be empty"
 
     def _shown(self, agent: Agent) -> object:
-        """What an agent can do, as JSON; of a goal, with the JSON Schemas of its input and its result."""
+        """The capabilities of an agent as JSON; for a goal with the JSON Schemas of its input and result."""
         is_goal = isinstance(agent, GoalTool)
         if is_goal:
             tool = agent.tool
@@ -554,7 +554,7 @@ class RunHandlers:
         ).model_dump(mode="json", by_alias=True)
 
     async def _written(self, run: ChatRun | GoalRun) -> AsyncGenerator[ServerSentEvent]:
-        """The events of a run as they are sent; what goes wrong is the last one."""
+        """The events of a run, serialized; an error is the last one."""
         given, call = run.given, run.call
 
         def sent(event: ag.BaseEvent) -> ServerSentEvent:

@@ -1,9 +1,9 @@
-"""The conversation that a request goes on with, found by its id, and the turn that begins with it.
+"""The conversation of a request, found by its id, and the turn that begins with the request.
 
-Clients send the whole history with each request. What is new is added; what was edited, or is answered anew, is another
-branch of the conversation; a history without an id is taken over. A message that comes while a question is open is read
-as its answer, and the reply goes on from there; what was asked and answered is stored, so that the history of a client
-and the stored one are the same. Above: the handlers.
+Clients send the whole history with each request. New messages are added; an edited message, or another reply to the
+same message, begins a new branch; a history without an id becomes a new conversation. While a question is open, the
+next message is read as its answer, and the reply goes on from there. Questions and answers are stored as messages, so
+that the stored history is the same as the client's. Above: the handlers.
 """
 
 import json
@@ -52,26 +52,26 @@ from goalport.tools.schemas import UNREADABLE, holds_secret
 
 _log = logging.getLogger(__name__)
 _READ_FREELY: Final = frozenset({"form", "choice"})
-"""The kinds of forms whose answers a model may find."""
+"""The kinds of forms for which a model may find the answer in a message."""
 BeginTurn = Callable[[], Awaitable[Turn]]
 
 
 class Continuation(NamedTuple):
-    """Where a request goes on."""
+    """The conversation of a request, and how it continues."""
 
     session: ChatSession
     said: Sequence[Message]
-    """The history of the conversation, with what is said now."""
+    """The history of the conversation, with the new messages."""
     begin: BeginTurn
-    """Begins the turn in which the last message is answered."""
+    """Begins the turn that answers the last message."""
     asked: Asked | None
     """The question of the chatbot that the last message may answer."""
     answered: str = ""
-    """What was answered to a request that was sent before; empty: nothing yet."""
+    """The stored reply to a request that is sent again; empty if there is none."""
 
 
 async def after_stored(model: ChatbotModel, asked: ChatRequest | ResponseRequest) -> Continuation:
-    """Go on with the conversation, or after the response, that a request names; it holds only what is new.
+    """Continue the conversation, or after the response, that a request names; its input is only the new messages.
 
     Raises `Problem` (404) for a conversation or a response that the caller does not have with this chatbot.
     """
@@ -108,12 +108,12 @@ async def with_history(
     *,
     sent_before: bool,
 ) -> Continuation:
-    """Go on with the conversation that an id names, or that has asked what the history of a request ends with.
+    """Continue the conversation with an id, or the conversation whose question ends the history of the request.
 
-    There may be a new one for both. Raises `StoreError`.
+    If there is none, a new conversation is created. Raises `StoreError`.
     """
     caller, given, session = current_caller(), asked.said, None
-    if not asked.store:  # what is deleted once it is answered goes on with nothing that is stored
+    if not asked.store:  # it is deleted after the answer, and continues no stored conversation
         pass
     elif conversation_id:
         session = await model.chatbot.open_thread(conversation_id, caller)
@@ -132,7 +132,7 @@ async def with_history(
 
 
 def _caught_up(session: ChatSession, given: Sequence[Message]) -> Sequence[Message]:
-    """A history with what was said elsewhere, as far as a late answer has shown that its client lacks it."""
+    """A client's history. Up to a reply that an answer was too late, the stored messages replace its own."""
     entries = [each for each in session.conversation.entries if each.role != "system"]
     late = [at for at, each in enumerate(given) if isinstance(each, AssistantMessage) and TOO_LATE.search(each.content)]
     stored = [at for at, each in enumerate(entries) if late and each.text == given[late[-1]].content]
@@ -143,7 +143,7 @@ def _caught_up(session: ChatSession, given: Sequence[Message]) -> Sequence[Messa
 
 
 def _stored_reply(session: ChatSession, given: Sequence[Message]) -> str:
-    """What was answered to the last message of a history, where it was sent before and nothing followed; else empty."""
+    """The stored reply to the last message of a history; empty if there is none, or another message followed it."""
     entries = session.conversation.entries
     match = compare(entries, given)
     if not match.regenerates:
@@ -155,9 +155,9 @@ def _stored_reply(session: ChatSession, given: Sequence[Message]) -> str:
 
 
 async def _begin_turn(session: ChatSession, given: Sequence[Message], *, name: str, again: bool) -> Turn:
-    """The turn in which the last message of a history is answered. `name` is that of the speaker.
+    """Begin the turn that answers the last message of a history. `name` is the name of the speaker.
 
-    `again`: the request was sent before, so that a reply that has begun is the one that is wanted.
+    `again`: the request was sent before, so the turn that it has begun then is returned.
     Raises what `ChatSession.begin_turn` raises.
     """
     match = compare(session.conversation.entries, given)
@@ -202,9 +202,9 @@ class FoundAnswer(BaseModel, defer_build=True):
 
 
 async def _reading(platform: AgentPlatform, question: Question, text: str) -> Answer | Unclear | None:
-    """What a message says to a question; a model is asked if it cannot be told without one.
+    """Read a message as the answer to a question; a model is asked if simple rules do not suffice.
 
-    If the answer that it finds lacks something, or is wrong, that is said, and asked again. None: the message is about
+    `Unclear` if the answer is incomplete or wrong: its words say so, and ask again. None if the message is about
     another matter.
     """
     otherwise = read_answer(question, text)
@@ -242,21 +242,21 @@ async def _reading(platform: AgentPlatform, question: Question, text: str) -> An
 
 
 async def said_in(publisher: Publisher, session: ChatSession, *messages: Message) -> None:
-    """Store what was said without a turn, unless the conversation ends with it already."""
+    """Store messages without a turn, unless the conversation ends with them already."""
     conversation = session.conversation
     entries = conversation.entries
     if not entries or entries[-1].message != messages[-1]:
-        for each in messages:  # at once, so that another reader of the same turn does not say it too
+        for each in messages:  # all before the next await, so that another reader of the turn does not add them too
             conversation.add_message(each)
     await publisher.platform.conversations.append(conversation)
 
 
 async def answering_turn(publisher: Publisher, going_on: Continuation) -> BeginTurn | Unclear | None:
-    """What begins the turn in which the last message is the answer to a question of the chatbot.
+    """A function that begins the turn in which the last message answers a question of the chatbot.
 
-    None if it is no answer: the question was not asked here, so that nobody answers what they have not read; or the
-    message is another branch, or asks something itself. `Unclear` if it should be an answer, and is none, or comes too
-    late; both are stored then.
+    None if the message is no answer: the history does not have the question, so the person may not have read it; or the
+    message begins another branch, or is a question. `Unclear` if it should be an answer, but is not valid or comes too
+    late; message and reply are stored then.
     """
     session, asked, said = going_on.session, going_on.asked, going_on.said[-1]
     match = compare(session.conversation.entries, going_on.said)
@@ -283,7 +283,7 @@ async def answering_turn(publisher: Publisher, going_on: Continuation) -> BeginT
 async def _too_late(
     publisher: Publisher, session: ChatSession, match: HistoryMatch, said: Message, asked: Asked
 ) -> Unclear | None:
-    """What is said to an answer to a question that is closed by now; None if it is not, or this is no answer to it."""
+    """The reply to an answer that is too late; None if the question is open, or the message is no answer to it."""
     with suppress(Unreadable):
         process = await process_of(publisher.platform, asked.process, current_caller())
         questions = () if process is None else process.questions
@@ -303,9 +303,9 @@ async def _too_late(
 async def asking_process(
     publisher: Publisher, model: GoalModel, given: Sequence[Message], response_id: str
 ) -> AgentProcess | None:
-    """The process of a goal whose response has that id, or that has asked what a history ends with.
+    """The process of a goal that a response id names, or whose question ends the history.
 
-    None if there is none of the caller.
+    None if the caller has no such process.
     """
     asked, response = asked_in(given), ResponseId.read(response_id)
     named = response.conversation if response else asked.process if asked else ""
@@ -314,7 +314,7 @@ async def asking_process(
 
 
 async def answered_process(publisher: Publisher, process: AgentProcess, given: Sequence[Message]) -> Unclear | None:
-    """Answer the question of a process with the last message, if it is open; `Unclear` if that is no answer.
+    """Answer the question of a process with the last message, if it is open; `Unclear` if the message is no answer.
 
     Raises `AlreadyAnswered` if somebody else was faster.
     """

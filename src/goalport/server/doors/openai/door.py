@@ -77,11 +77,11 @@ _PATHS: Final = "Below {root}/v1 there are models, chat/completions and response
 _RETRIES: Final = "x-stainless-retry-count"
 """The header by which OpenAI's clients say how often they have sent a request before."""
 _TASK: Final = "### Task:"
-"""How a message begins by which a chat interface asks for something by itself."""
+"""The beginning of a message that a chat interface sends by itself, for example to get a title."""
 _FORM: Final = re.compile(
     r'### \W{0,9}Output\b[^\n]{0,200}\n[^\n{#]{0,100}JSON[^{#]{0,100}\{\s{0,20}"(?P<name>\w{1,20})"'
 )
-"""The section that says the form: `JSON format: { "title": "…" }`. It is short, so that a search in a long text is."""
+"""The section with the format: `JSON format: { "title": "…" }`. Bounded repeats keep the search in long texts quick."""
 _EMPTY: Final[Mapping[str, object]] = {
     "title": "",
     "prompt": "",
@@ -90,20 +90,20 @@ _EMPTY: Final[Mapping[str, object]] = {
     "follow_ups": [],
     "queries": [],
 }
-"""What is answered without a model, by the name of what a chat interface asks for."""
+"""The values to answer with if no model can, by the member that a chat interface asks for."""
 _Asked = ChatRequest | ResponseRequest
 
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A reply that has begun, with what it belongs to."""
+    """A reply that has begun, with its conversation or its process."""
 
     reply: Reply
     session: ChatSession | None = None
     process: AgentProcess | None = None
 
     def written(self, asked: _Asked) -> ChatFormat | ResponseFormat:
-        """How the reply to a request is written; its id is the one by which a later request goes on from here."""
+        """The format for the reply to a request, with the id by which a later request continues from this reply."""
         if isinstance(asked, ChatRequest):
             return ChatFormat(asked.model, with_usage=asked.stream_options.include_usage)
         name, conversation = ResponseId(new_id()), ""
@@ -192,7 +192,7 @@ class OpenAiDoor:
             return JSONResponse(written.whole(reply), headers=headers)
 
     async def _asked_by_interface(self, asked: _Asked) -> _Begun | None:
-        """The reply to what a chat interface asks for by itself, such as a title; None: a person has said something."""
+        """The reply to a message that a chat interface sent by itself, such as for a title; None for other messages."""
         first, *others = asked.said
         found = None
         if not others and isinstance(first, UserMessage) and first.content.startswith(_TASK):
@@ -207,12 +207,12 @@ class OpenAiDoor:
         return _Begun(whole_reply(text))
 
     async def _reach(self, request: Request, asked: _Asked, model: GoalModel) -> _Begun:
-        """Go on with the process that has asked what the history ends with, or that is named; or start one."""
+        """Continue the process whose question ends the history, or whose response is named; or else start one."""
         said, named, follower = asked.said, asked.previous_response_id, None
         process = await conversations.asking_process(self._publisher, model, said, named)
         if process is not None and process.status.ended and not (asked_in(said) or _sent_before(request)):
             if ResponseId.read(named) in {None, ResponseId.of_process(process)}:
-                process = None  # it has given its result: this is the input of another one
+                process = None  # it has ended: the message is the input of a new process
         elif process is None and asked.goes_on:
             raise conversations.not_found(named or asked.conversation, model)
         if process is None:
@@ -230,7 +230,7 @@ class OpenAiDoor:
         return _Begun(goal_reply(process, model, self._publisher.runs, follower), process=process)
 
     async def _talk(self, request: Request, asked: _Asked, model: ChatbotModel, conversation_id: str) -> _Begun:
-        """Answer a question of the chatbot with the last message, or have the chatbot answer that."""
+        """Answer a question of the chatbot with the last message, or have the chatbot answer the message."""
         call = call_of(request)
         if asked.goes_on:
             going_on = await conversations.after_stored(model, asked)
@@ -249,7 +249,7 @@ class OpenAiDoor:
         except AlreadyAnswered as error:
             return _Begun(whole_reply(str(error)), session)
         except LimitReached:
-            # One that was made for this request is known to nobody.
+            # Nobody knows a conversation that was created for this request.
             if not session.conversation.entries and not (asked.store and conversation_id):
                 await self._platform.conversations.delete(session.conversation.id, session.caller)
             raise
@@ -275,11 +275,11 @@ def _sent_before(request: Request) -> bool:
 class _Stored(NamedTuple):
     written: ResponseFormat
     reply: ReplyText | None
-    """None: it is being made."""
+    """None while the reply is in progress."""
     said: Mapping[str, Message]
-    """What it answers and what was said before, by the ids of the messages, oldest first."""
+    """The message that it answers and those before, by their ids, oldest first."""
     place: ChatSession | AgentProcess
-    """Where it is stored."""
+    """The conversation or the process with the response."""
 
 
 class _Page(BaseModel, defer_build=True):
@@ -304,7 +304,7 @@ class StoredResponses:
         return handler
 
     async def _find(self, given: str) -> _Stored:
-        """The response of an id. Raises `Problem`: 404 if the caller has none, 403 if it may not use its model."""
+        """The response with an id. Raises `Problem`: 404 if the caller has none, 403 if it may not use its model."""
         named, caller = ResponseId.read(given), current_caller()
         if named is not None:
             conversation = await self._platform.conversations.find(named.conversation, caller)

@@ -1,7 +1,7 @@
-"""Replies: what is answered, piece by piece, wherever it comes from, and how it is written.
+"""Replies, piece by piece, and their formats.
 
-A turn of a chatbot, a process of a goal or a ready text is written as a chat completion or as a response, each as one
-object or as a stream of events. Above: the handlers.
+A reply is made from a turn of a chatbot, a process of a goal or a ready text. It is formatted as a chat completion or
+as a response, each as one object or as a stream of events. Above: the handlers.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from goalport.server.web.endpoint import Problem
 
 
 class Piece(NamedTuple):
-    """The next piece of the text, or of what the model thinks first; a note says what is done while nothing is said."""
+    """The next piece of the text, or of the thoughts of the model before it; a note reports progress in between."""
 
     kind: Literal["text", "thought", "note"]
     text: str
@@ -51,7 +51,7 @@ class ReplyEnd:
 Reply = AsyncGenerator[Piece | ReplyEnd]
 """A reply that is being made: its pieces, and at last its end. Raises `StoreError` and `HandedOver`.
 
-If it is closed before its end, nobody reads the reply any more.
+Closing the generator before its end says that nobody reads the reply any more.
 """
 
 
@@ -78,7 +78,7 @@ async def gathered(reply: Reply) -> ReplyText:
 
 
 async def whole_reply(text: str) -> Reply:
-    """A text that is there already, and that nothing was spent for."""
+    """The reply with a ready text, for which no tokens are counted."""
     yield Piece("text", text)
     yield ReplyEnd()
 
@@ -90,10 +90,10 @@ async def turn_reply(
     note: Callable[[TurnResult], None],
     then: "asyncio.Future[None] | None" = None,
 ) -> Reply:
-    """What a chatbot says in a turn, with an empty line between two messages; what it asks is said in words at the end.
+    """The messages of a chatbot in a turn, with an empty line between two; its questions follow in words at the end.
 
-    `ask` stores a question, as it is asked here. `note` is told how the turn ended. `then` is waited for at the end, if
-    it is given. A chatbot may stop once nobody reads the reply.
+    `ask` stores the questions, as they are worded here. `note` is called with the result of the turn. `then` is awaited
+    at the end, if passed. Some chatbots (`mark`) stop if nobody reads the reply any more.
     """
     said: dict[str, str] = {}
     last = ""
@@ -135,10 +135,10 @@ async def turn_reply(
 
 
 async def goal_reply(process: AgentProcess, model: GoalModel, runs: Runs, follower: Follower | None = None) -> Reply:
-    """The result of a process, or what a person has to answer; its progress comes as notes.
+    """The result of a process, or its open questions in words; its progress comes as notes.
 
-    `follower` was there when the process began. If nobody reads the reply any more, nor waits otherwise, the process is
-    stopped, unless its goal is detached.
+    `follower` has followed the process since it began. If nobody reads the reply any more, and no other request waits
+    for the process, it is stopped, unless its goal is detached.
     """
     policy, text, failure = model.tool.policy, "", ""
     with Watch(runs.of(process, detached=policy.detached)):
@@ -172,10 +172,10 @@ def _event(content: Mapping[str, Any], kind: str | None = None) -> ServerSentEve
 
 
 class ChatFormat:
-    """How one chat completion is written."""
+    """The format of one chat completion."""
 
     def __init__(self, model: str, *, with_usage: bool = False) -> None:
-        """`with_usage`: the stream tells at its end what was used."""
+        """`with_usage`: the stream ends with the numbers of tokens used."""
         self._head = {"id": f"chatcmpl-{new_id()}", "created": int(time.time()), "model": model}
         self._with_usage = with_usage
 
@@ -193,7 +193,7 @@ class ChatFormat:
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": _usage_of_chat(end.usage)}
 
     async def stream(self, reply: Reply) -> AsyncGenerator[ServerSentEvent]:
-        """A reply as chunks: first the role, then what is said, the reason of its end, and what was used."""
+        """A reply as chunks: first the role, then the text, the finish reason, and the usage."""
         said = False
         yield self._chunk({"role": "assistant", "content": ""})
         async with aclosing(reply):
@@ -240,31 +240,31 @@ def _usage_of_chat(used: TokenUsage) -> Mapping[str, Any]:
 
 @dataclass(slots=True, kw_only=True)
 class ResponseFormat:
-    """How one response is written; its events are numbered."""
+    """The format of one response; its events are numbered."""
 
     id: str
     model: str
     conversation: str = ""
     """The id of the conversation; empty: there is none."""
     previous: str = ""
-    """The id of the response that it follows; empty: none."""
+    """The id of the previous response; empty: there is none."""
     instructions: str = ""
     stored: bool = True
     created: int = field(default_factory=lambda: int(time.time()))
-    """When it was asked for, in seconds since 1970."""
+    """The time of the request, in seconds since 1970."""
     completed: int | None = None
-    """When it was complete, of one that is stored; None: now."""
+    """When a stored response was completed, in seconds since 1970; None: now."""
     _number: int = field(default=0, init=False)
-    """That of the next event."""
+    """The number of the next event."""
 
     def whole(self, reply: ReplyText | None) -> Mapping[str, Any]:
-        """A reply as one object, or None while it is being made; a failure is told in it."""
+        """The response as one object, with its failure, if any; without a reply it is in progress."""
         if reply is None:
             return self._response([], None)
         return self._response([self._message(reply.text, "completed")] if reply.text else [], reply.end)
 
     async def stream(self, reply: Reply) -> AsyncGenerator[ServerSentEvent]:
-        """A reply as events: what is begun, each piece of text, what is complete, and the whole response at the end."""
+        """A reply as events: what has begun, each piece of text, what is complete, and at last the whole response."""
         begun = self.whole(None)
         yield self._numbered("response.created", response=begun)
         yield self._numbered("response.in_progress", response=begun)
@@ -309,7 +309,7 @@ class ResponseFormat:
         return {"id": f"msg_{self.id}", "type": "message", "role": "assistant", "status": status, "content": content}
 
     def _response(self, output: Sequence[Mapping[str, Any]], end: ReplyEnd | None) -> Mapping[str, Any]:
-        """The response; without an end, it goes on. One that failed has a part of the text, or none."""
+        """The response; without `end`, it is in progress. A failed response has a part of the text, or none."""
         status, error, usage = "in_progress" if end is None else "completed", None, None
         if end is not None:
             usage = {
@@ -353,7 +353,7 @@ def _part(text: str) -> Mapping[str, Any]:
 
 
 def item_of(name: str, message: Message) -> Mapping[str, Any]:
-    """A message that was said, as an item with that id."""
+    """A stored message as an item with the id `name`."""
     item = {"id": name, "type": "message", "status": "completed"}
     if not isinstance(message, UserMessage):
         return {**item, "role": "assistant", "content": [_part(hide_known(message.content))]}

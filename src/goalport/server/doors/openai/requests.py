@@ -1,9 +1,9 @@
-"""What requests of OpenAI's API may say, which models they may name, for whom they are made, and how they are refused.
+"""The requests of OpenAI's API: their parameters, their models, their callers, and how they are refused.
 
-Each chatbot is a model, and each published goal that can be started from a sentence; a caller is shown those that it
-may use. A chatbot decides by itself which models it asks and how, so hints to a model are taken and have no effect.
-What would change what a reply is, such as its format or the number of replies, is refused by its name. Images come as
-data URLs: the server fetches no address that a client names. Above: replies, conversations and the handlers.
+Each chatbot is a model, and each published goal that can be started from a sentence; a caller sees the ones that it may
+use. A chatbot decides by itself how it calls language models, so parameters such as `temperature` are accepted without
+effect. A parameter that would change the kind of reply, such as its format or the number of replies, is refused by its
+name. Images have to be data URLs: the server fetches nothing for a client. Above: replies, conversations, the handlers.
 """
 
 import base64
@@ -43,12 +43,12 @@ _KINDS: Final = {
     HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
 }
 _RETRY: Final = "x-should-retry"
-"""The header by which OpenAI's clients are told whether to send a request again; without it they go by the status."""
+"""The header that tells OpenAI's clients whether to retry a request; without it they decide by the status."""
 
 
 def refusal(problem: Problem) -> JSONResponse:
-    """A refused request. It may be sent again only if it has begun nothing: after a bug, a message may be stored."""
-    # What is wrong in a request has status 400 there, whatever it is.
+    """Refuse a request. Clients may retry it only if it has begun nothing: after a bug, a message may be stored."""
+    # OpenAI's API answers all invalid requests with status 400.
     invalid = problem.status is HTTPStatus.UNPROCESSABLE_ENTITY
     status = HTTPStatus.BAD_REQUEST if invalid else problem.status
     errors: Sequence[Mapping[str, str]] = problem.members.get("errors", ())
@@ -60,14 +60,14 @@ def refusal(problem: Problem) -> JSONResponse:
 
 
 def error_body(status: HTTPStatus, code: str, message: str, param: str | None = None) -> dict[str, Any]:
-    """What stands under `error`; `code` is what programs compare."""
+    """The value of `error` in a response; `code` is for programs."""
     usual = "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error"
     kind = _KINDS.get(status, usual)
     return {"message": cleaned(hide_known(message)), "type": kind, "param": param, "code": code}
 
 
 def unsupported(name: str, reason: str) -> Problem:
-    """The refusal of a parameter that would not be honoured."""
+    """The refusal of a parameter that is not supported."""
     errors = [{"field": name, "detail": reason}]
     return Problem(HTTPStatus.BAD_REQUEST, "unsupported-parameter", f"{name}: {reason}", errors=errors)
 
@@ -81,14 +81,14 @@ _ABOUT: Final[Mapping[str, str]] = {
     "email": "x-openwebui-user-email",
     "role": "x-openwebui-user-role",
 }
-"""What else the interface says of a user, by the names of claims."""
+"""The headers with more about a user, by the names of the claims."""
 
 
 def for_user(request: Request, settings: AuthSettings) -> AbstractContextManager[None]:
     """A context in which the caller is the user whom the headers of a request name, if its key may act for others.
 
-    The user has the scopes of the key, except for those to act for others and to administrate, and for what implies
-    these. The issuer is the key: two keys with the same user stand for two callers.
+    The user has the scopes of the key, without the scopes to act for others and to administrate, and without scopes
+    that imply these. The issuer is the key: the same user with two keys is two callers.
     """
     key, user = current_caller(), request.headers.get(_USER, "")
     if not user or not key.has(settings.scope("on-behalf-of")):
@@ -112,25 +112,25 @@ _BETWEEN: Final = "."
 
 @dataclass(frozen=True, slots=True)
 class ResponseId:
-    """Where a response stands: the conversation, and the message of it that was answered."""
+    """The id of a response: its conversation, and the message that it answers."""
 
     conversation: str
-    """Its id; or that of a process, for the result of a goal."""
+    """The id of the conversation; for a goal, the id of the process."""
     said: str = ""
-    """The id of the message; for a goal, how many questions were settled before."""
+    """The id of the message; for a goal, the number of questions that were settled before."""
 
     def __str__(self) -> str:
         return f"{_BEGINNING}{self.conversation}{_BETWEEN}{self.said}"
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """The id that is written so; None for another text."""
+        """Parse the id of a response; None if the text is none."""
         conversation, between, said = text.removeprefix(_BEGINNING).rpartition(_BETWEEN)
         return cls(conversation, said) if text.startswith(_BEGINNING) and between else None
 
     @classmethod
     def of_process(cls, process: AgentProcess) -> Self:
-        """The id of the response that tells how a process goes on now; with each answer of a person, it is another."""
+        """The id of the current response of a process; it changes with each question that is settled."""
         return cls(process.id, str(sum(each.status != "open" for each in process.questions)))
 
 
@@ -152,7 +152,7 @@ def _image(value: object) -> Image:
 
 
 class _Lenient(BaseModel, extra="ignore", defer_build=True):
-    """What may have further fields, which clients add: they are left out."""
+    """A part of a request in which unknown fields, which clients add, are ignored."""
 
 
 class _Part(_Lenient):
@@ -214,10 +214,10 @@ class GivenMessage(_Lenient):
 
 
 def _conversation_of(given: Sequence[GivenMessage], field: str, at: str = "[{}].content") -> list[Message]:
-    """The messages as models are shown them; instructions that follow the last message of the user stand before it.
+    """The messages as models are shown them: the user's last message is last, after all instructions.
 
-    `field` is the parameter that holds them, and `at` is the place of a content in it. Raises `BadInput` if something
-    else follows the last message of the user, or there is none, or it is empty.
+    For errors, `field` names the parameter, and `at` formats the place of a message in it. Raises `BadInput` if the
+    user has no message, if the last one is empty, or if something other than instructions follows it.
     """
     said = [each.role for each in given if each.role not in _INSTRUCTING]
     if not said or said[-1] != "user":
@@ -308,7 +308,7 @@ class ResponseRequest(_Request):
 
     @property
     def goes_on(self) -> bool:
-        """Whether the input follows what is stored, so that it need not hold the history."""
+        """Whether the input continues a stored conversation, so that it need not have the history."""
         return bool(self.previous_response_id or self.conversation)
 
     @model_validator(mode="after")
@@ -331,7 +331,7 @@ _WITHOUT_EFFECT: Final = frozenset(
     # `store` too, which is about OpenAI's dashboard.
     | {"tools", "store"}
 )
-"""What has no effect: hints to a model, those of other servers with the same API among them, and remarks."""
+"""Parameters without effect: hints to models, also those of other servers with the same API, and metadata."""
 _TEXT: Final = {"type": "text"}
 _NOTHING: Final[Sequence[object]] = ([], {}, 0)
 _NO_CALLS: Final = (
@@ -357,11 +357,11 @@ _REFUSED: Final[Mapping[str, tuple[Sequence[object], str]]] = {
     "prompt": (_NOTHING, "there are no stored prompts: send the input"),
     "text": ([_TEXT], "only text can be answered: leave it out, or let its format be {'type': 'text'}"),
 }
-"""What is refused, and why, unless it has one of these values, which make no difference."""
+"""Parameters that are refused, each with the values that are allowed, since they change nothing, and the reason."""
 
 
 def read_request(kind: type[R], body: Mapping[str, Any]) -> R:
-    """A request. Raises `Problem` for a parameter that is wrong, unknown, or would not be honoured, by its name."""
+    """Parse a request. Raises `Problem`, with the name of a parameter that is wrong, unknown or not supported."""
     given = {name: value for name, value in body.items() if value is not None}
     for name, value in given.items():
         if name in _REFUSED and name not in kind.model_fields:
@@ -385,17 +385,17 @@ class ChatbotModel:
 
 @dataclass(frozen=True, slots=True)
 class GoalModel:
-    """A goal as a model: what a person says last is its input."""
+    """A goal as a model: the last message of the user is its input."""
 
     name: str
     description: str
     scopes: Scopes
     tool: GoalTool
     field: str
-    """The argument that takes what was said."""
+    """The argument that takes the text of the message."""
 
     def runs(self, process: AgentProcess) -> bool:
-        """Whether a process is one of this goal."""
+        """Whether a process works towards this goal."""
         return process.agent.name == self.tool.agent.name and {*process.goals} <= {*self.tool.goals}
 
 
@@ -436,7 +436,7 @@ class Models:
         return (each for each in self._all() if not self._door.access.lacks(each.scopes))
 
     def _all(self) -> Iterator[Model]:
-        """Chatbots first: a goal of the same name is not reached here."""
+        """All models; a goal with the same name as a chatbot is left out."""
         publication, chatbots = self._door.publisher.publication, self._platform.chatbots
         for each in chatbots.values():
             yield ChatbotModel(each.name, each.description, self._door.access.of_chatbot(each.mark), each)
