@@ -10,6 +10,8 @@ import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from http import HTTPStatus
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -73,6 +75,8 @@ class A2aDoor:
         self._notifications = Notifications(publisher, self._key, self._notice_of)
         self._handlers: tuple[Any, Dispatch, Sequence[Route]] | None = None
         """Our handler, and the SDK's for JSON-RPC and for HTTP+JSON; None until the SDK is imported."""
+        self._changed: dict[str, tuple[str, str]] = {}
+        """For each agent, the ETag of its public card, and the time since which it has that ETag."""
         self.routes: Sequence[Route] = [
             Route(CARD, _OpenEndpoint(rest, CARD, GET=self._card)),
             Route(KEYS, _OpenEndpoint(rest, KEYS, GET=self._keys)),
@@ -126,14 +130,17 @@ class A2aDoor:
 
         call_of(request).known = True
         offers = self._offers(request)
-        content = agent_card_to_dict(self._card_of(request, offers))
+        agent, content = offers.agent, agent_card_to_dict(self._card_of(request, offers))
         # A new signature of a card is no new content.
         unsigned = json.dumps({name: each for name, each in content.items() if name != "signatures"}, sort_keys=True)
         etag = f'W/"{hashlib.sha256(unsigned.encode()).hexdigest()[:32]}"'
+        if self._changed.get(agent, ("",))[0] != etag:
+            self._changed[agent] = etag, format_datetime(datetime.now(UTC), usegmt=True)
         is_of_caller = self._settings.authenticates and offers.skills
         headers = {
             "Cache-Control": f"{'private' if is_of_caller else 'public'}, max-age={_MAX_AGE}",
             "ETag": etag,
+            "Last-Modified": self._changed[agent][1],
             "Vary": "Authorization, X-API-Key",
         }
         if etag in request.headers.get("if-none-match", ""):
