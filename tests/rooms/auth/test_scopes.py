@@ -317,7 +317,7 @@ async def test_a_client_without_the_scopes_is_not_asked_what_a_process_asks(tmp_
     async with bank(tmp_path, Lender()) as server:
         async with client_of(server, "ada", "goals:read", "finance:write", era=era) as client:
             begun: Any = (await client.call_tool("lend", {"content": "hi"})).structured_content
-        given = {"processId": begun["processId"]}
+        given = {"processId": begun["processId"], "waitSeconds": 20}
         for scopes, status in ((("goals:read",), "waiting"), (("goals:read", "finance:write"), "completed")):
             async with client_of(server, "ada", *scopes, era=era, elicitation_callback=answer) as client:
                 await client.call_tool("process_status", given)
