@@ -1,4 +1,4 @@
-"""Keeping processes and conversations: their records, the protocol of a store, and stores in memory and databases."""
+"""Storage of processes and conversations: records, the protocols of stores, and stores in memory and databases."""
 
 from goalport.store.codec import Codec, Seal, Sealed, Seals, StoredTypes, decoded, encoded, storable
 from goalport.store.export import LeftOut, exported, imported

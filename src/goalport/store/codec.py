@@ -1,14 +1,14 @@
 """The codec: the objects of a process as JSON data, and back.
 
-A codec belongs to one process and remembers its objects, so that an object that is met again is written as a reference
-and comes back as one object. The data says which classes to use by names; nothing that it says is imported, called or
-evaluated: nothing of the classes runs but the defaults of new fields, and what `@persistent` names.
+A codec belongs to one process and remembers its objects, so that an object that occurs again is written as a reference
+and read as the same object. The data names classes; nothing in it is imported, called or evaluated. Of the classes,
+only defaults of new fields and the upcasts of `@persistent` run.
 
-None, bool, int, float, str and a list of values stand for themselves. Everything else is an object with one key, which
-says what it is: `{"agents.star_news:Writeup": {"title": "Aries"}}` for an object with its fields, `{"$date": …}` for
-standard types, `{"$type": …}` for types, and `{"$ref": [3, 0]}` for what was written before: the number of an object
-and the place in it, or the place alone in the same object. Lists, objects with a key and texts of 128 characters have a
-place, in the order in which they are written. Fields are sorted, so that the order of keys in JSON does not matter.
+None, bool, int, float, str and a list of values are written as themselves. Everything else is an object with one key,
+its tag: `{"agents.star_news:Writeup": {"title": "Aries"}}` for an object with its fields, `{"$date": …}` for standard
+types, `{"$type": …}` for types, and `{"$ref": [3, 0]}` for a value that was written before: the number of an object and
+the place in it, or the place alone in the same object. Lists, objects with a tag and texts of 128 characters have a
+place, in the order of writing. Fields are sorted, so that the order of keys in JSON does not matter.
 """
 
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -47,19 +47,19 @@ NO_KEY: Final = (
     " used."
 )
 _LONG_TEXT: Final = 128
-"""Texts of this length or more have a place, since data of earlier versions refers to them."""
+"""Texts of at least this length have a place, since data of earlier versions refers to them."""
 _WIDE: Final = 1 << 63
-"""Integers from here on are written as text: other parsers of JSON read them as floats."""
+"""Integers of at least this size are written as text: other JSON parsers read them as floats."""
 _DEEPEST: Final = 90
-"""How deep values may be nested; each level is two of JSON, and the parser of pydantic reads two hundred."""
+"""The deepest nesting of values; each level is two levels of JSON, and pydantic's parser reads two hundred."""
 _LONGEST_KEY: Final = 40
 _FOREIGN: Final = "The store was changed by another program, or written by a newer one."
 _PLAIN: Final = frozenset({NoneType, bool, int, float})
-"""Types whose values stand for themselves."""
+"""Types whose values are written as themselves."""
 
 
 class Seal(Protocol):
-    """Encrypts what must not be read in a store. Both raise `SettingsError`, with what to do, without the right key."""
+    """Encrypts secrets for a store. Both methods raise `SettingsError`, with what to do, without the right key."""
 
     def seal(self, secret: bytes, /) -> str:
         """The encrypted secret, as text."""
@@ -71,7 +71,7 @@ class Seal(Protocol):
 
 
 class Seals(Protocol):
-    """Gives each process and context a seal of its own: data that is moved to another cannot be read there."""
+    """Returns a seal for each process and context: encrypted data cannot be read under the id of another."""
 
     def of(self, process_id: str, /) -> Seal:
         """The seal of a process."""
@@ -80,18 +80,18 @@ class Seals(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A value that is written as a secret whatever it is, such as an answer that nobody has validated yet.
+    """A value that is always encrypted, such as an answer that is not validated yet.
 
-    What is read is the value itself. Without a key it cannot be written.
+    It is read as the value itself. Without a key it cannot be written.
     """
 
     value: object
 
 
 class StoredTypes:
-    """The classes whose objects can be written and read, each worked out once.
+    """The classes whose objects can be written and read, each analysed once.
 
-    Make a new one when a workspace is loaded again: its classes are new then.
+    Create a new one when a workspace is loaded again, since its classes are new then.
     """
 
     def __init__(self, names: TypeNames | None = None) -> None:
@@ -100,7 +100,7 @@ class StoredTypes:
         self._forms = dict(_FORMS)
         self._tags: dict[tuple[str, object], tuple[Layout | EnumLayout | type[Any], int]] = {}
         self.generics: dict[tuple[str, ...], object] = {}
-        """Generic classes with arguments, by their names and those of the arguments."""
+        """Generic classes with arguments, by their names and the names of the arguments."""
 
     def layout(self, cls: type) -> Layout | EnumLayout | None:
         """The layout of a class; None if it has no fields. Raises `Unstorable` if its objects can never be written."""
@@ -110,9 +110,9 @@ class StoredTypes:
         return layout
 
     def stored(self, tag: str, cls: Any = None) -> tuple[Layout | EnumLayout | type[Any], int]:
-        """The layout of the class that a tag names, or an address class itself, and the version in the tag.
+        """The layout of the class that a tag names (or a URL class of pydantic itself), and the version in the tag.
 
-        `cls`: the class, where the tag alone does not say it. Raises `Unreadable`.
+        `cls`: the class, if the tag alone does not determine it. Raises `Unreadable`.
         """
         if (found := self._tags.get((tag, cls))) is not None:
             return found
@@ -133,7 +133,7 @@ class StoredTypes:
         return found
 
     def form(self, cls: type[Any]) -> "_Form":
-        """What writes values of a class. Raises `Unstorable` if they cannot be written."""
+        """The function that writes values of a class. Raises `Unstorable` if they cannot be written."""
         form = self._forms.get(cls)
         if form is None:
             form = self._forms[cls] = self._form(cls)
@@ -160,12 +160,12 @@ class StoredTypes:
 
 
 def _is_url(cls: type) -> bool:
-    """Whether values of a class are addresses of pydantic, which are their texts."""
+    """Whether a class is a URL type of pydantic, whose values are written as their texts."""
     return any(each.__module__ == "pydantic.networks" and each.__name__ == "AnyUrl" for each in cls.__mro__)
 
 
 class Codec:
-    """Writes and reads the objects of one process. It keeps them as long as it lives.
+    """Writes and reads the objects of one process, and keeps references to them.
 
     `types`: shared by the codecs of all processes. `seal`: encrypts secrets; without it they cannot be written.
     """
@@ -174,17 +174,17 @@ class Codec:
         self.types = types
         self.seal = seal
         self.places: dict[int, tuple[int | None, int]] = {}
-        """Where each object was written, by its identity: the number of the object that it is in, and the place."""
+        """The position of each object by its `id()`: the number of the containing object, and the place in that."""
         self.objects: dict[int, list[object]] = {}
-        """What each object holds, by place: these references also keep identities from being used again."""
+        """The values in each object, by place. These references also prevent that an `id()` is used again."""
 
     def encode(self, value: object, number: int | None = None) -> Json:
         """A value as JSON data.
 
         `number`: the number of the object in its process, to which later data refers; None for data that is written
-        anew each time, such as the state of a process: it refers to objects, and nothing refers to it. Objects count as
-        immutable: one that was changed after it was written is not written again. Raises `Unstorable` for a value that
-        cannot be written, and then remembers nothing of it.
+        again each time, such as the state of a process: it refers to objects, and nothing refers to it. Objects count
+        as immutable: changes after the first writing are not written. Raises `Unstorable` for a value that cannot be
+        written, and then remembers nothing of it.
         """
         if value is None:
             return None
@@ -207,8 +207,8 @@ class Codec:
     def decode(self, data: Json, number: int | None = None) -> object:
         """The value of JSON data; `number` as for `encode`.
 
-        Objects are read in the order of their numbers, and before what was written without one. Raises `Unreadable` for
-        data that today's classes cannot take.
+        Objects are read in the order of their numbers, and before data without a number. Raises `Unreadable` for data
+        that today's classes cannot take.
         """
         if data is None:
             return None
@@ -235,12 +235,12 @@ class _Encoder:
     def __init__(self, codec: Codec, number: int | None) -> None:
         self._codec, self._number, self._places = codec, number, codec.places
         self.objects: list[object] = []
-        """What has a place, by place."""
+        """The values that have a place, by place."""
         self._inside: list[int] = []
         """The places of the values around this one."""
 
     def value(self, value: Any) -> Json:
-        """A value as data. Raises `Unstorable`, with the path that leads there from here."""
+        """A value as data. Raises `Unstorable`, with the path from here to the faulty part."""
         kind = cast("type[object]", type(value))
         if kind is str:
             if value.isascii() or _is_unicode(value):
@@ -276,7 +276,7 @@ class _Encoder:
         return {"$ref": place}
 
     def items(self, values: Iterable[object], step: str = "[{}]") -> list[Json]:
-        """Several values; `step` leads to one of them in the path of an error."""
+        """Several values; `step` is the format of an index in the path of an error."""
         data: list[Json] = []
         try:
             for each in values:
@@ -302,7 +302,7 @@ class _Encoder:
         return written_type(value, self._codec.types.names, self.value)
 
     def record(self, layout: ClosedLayout, value: object) -> Json:
-        """A record of goalport itself. What holds something else than it declares is written as other objects are."""
+        """A record of goalport itself. If a field's value is not as declared, it is written like other objects."""
         place, depth = len(self.objects), len(self._inside)
         try:
             return {layout.tag: layout.written(value, self.value)}
@@ -341,7 +341,7 @@ class _Encoder:
         return {"$secret_bytes": self._encrypted(secret, value)}
 
     def sealed(self, value: object) -> Json:
-        """The value of a field that is marked as secret, sealed with everything in it."""
+        """The encrypted value of a field that is marked as secret."""
         return {"$sealed": self._encrypted(to_json(self.value(value)), value)}
 
     def _encrypted(self, secret: bytes, value: object) -> str:
@@ -355,7 +355,7 @@ class _Encoder:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether no half of a surrogate pair stands alone, which not every parser takes."""
+    """Whether a text has no lone surrogates, which not every parser accepts."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -371,11 +371,11 @@ def _shown(key: object) -> str:
 
 _Write = Callable[[_Encoder, Any], Json]
 _Form = tuple[_Write, bool]
-"""What writes values of a class, and whether they have a place, so that they can be referred to."""
+"""The function that writes values of a class, and whether the values have a place for references."""
 
 
 def _write_standard(tag: str, write: Callable[[Any], Json], encoder: _Encoder, value: object) -> Json:
-    encoder.objects.append(value)  # it has a place, and nothing refers to it
+    encoder.objects.append(value)  # it takes a place, although nothing refers to it
     return {tag: write(value)}
 
 
@@ -412,14 +412,14 @@ _FORMS: Final[dict[type, _Form]] = {
 
 
 class _Decoder:
-    """Reads one object from its data, which may come from an older program, or from whoever can write to the store."""
+    """Reads one object from data that an older program, or anybody with access to the store, may have written."""
 
     __slots__ = ("_codec", "_types", "objects")
 
     def __init__(self, codec: Codec) -> None:
         self._codec, self._types = codec, codec.types
         self.objects: list[object] = []
-        """What has a place, by place."""
+        """The values that have a place, by place."""
 
     def value(self, data: Json) -> Any:
         """The value of data. Raises `Unreadable` for data that today's classes cannot take."""
@@ -453,13 +453,13 @@ class _Decoder:
         return value
 
     def filled(self, made: Any, fill: Callable[[Any], object]) -> Any:
-        """A collection that has its place before its values are read: earlier versions let them refer to it."""
+        """A collection that takes its place before its values: in data of earlier versions they may refer to it."""
         self.objects.append(made)
         fill(made)
         return made
 
     def made(self, make: Callable[[], object]) -> object:
-        """A value that is made of those inside it, and has its place before them."""
+        """A value created from the values inside it, which takes its place before them."""
         place = len(self.objects)
         self.objects.append(None)
         made = self.objects[place] = make()
@@ -475,12 +475,12 @@ class _Decoder:
         made.update(self.pairs(data[1:]))
 
     def pairs(self, data: Sequence[Json]) -> Iterator[tuple[Any, object]]:
-        """Keys and values, which come in turn."""
+        """Keys and values, which alternate in the data."""
         values = iter(data)
         return ((self.value(key), self.value(each)) for key, each in zip(values, values, strict=True))
 
     def reference(self, where: Json) -> object:
-        """What was read before, by its place here or by the number of an object and the place in that."""
+        """A value that was read before, by its place here or by an object's number and the place in that."""
         if not isinstance(where, list):
             return self.objects[where]
         number, place = cast("list[int]", where)
@@ -498,7 +498,9 @@ class _Decoder:
         cls: Any = None
         if fields is not None and "$of" in fields:  # a generic model with arguments
             known, key = self._types.generics, (tag, *fields["$of"])
-            is_plain = all(isinstance(each, str) for each in key)  # what is in others has a place: they are always read
+            is_plain = all(
+                isinstance(each, str) for each in key
+            )  # arguments of other forms contain places: they must be read each time
             cls = known.get(key) if is_plain else None
             if cls is None:
                 cls = self.kind({"of": [tag.partition("@")[0], *fields["$of"]]})
@@ -521,7 +523,7 @@ class _Decoder:
         place, made = len(self.objects), layout.make()
         self.objects.append(made)
         if "$kind" in data:
-            self.kind(data["$kind"])  # as earlier versions wrote it: what is in it has a place
+            self.kind(data["$kind"])  # of earlier versions; read for the places in it
         stored: dict[str, Any] = {}
         for name in sorted(data):
             if not name.startswith("$"):
@@ -531,7 +533,7 @@ class _Decoder:
         notes: dict[str, Any] = {}
         if len(stored) != len(data):
             notes = {name: data[name] for name in ("$unset", "$given") if name in data}
-            # Earlier versions wrote `$more`, attributes that are no fields: what is in it has a place.
+            # Earlier versions wrote `$more`, attributes that are no fields; read for the places in it.
             notes |= {name: dict(self.pairs(data[name])) for name in ("$extra", "$more") if name in data}
         if version != layout.version or stored.keys() != layout.defaults.keys():
             fields = layout.upcasted(version, stored)
@@ -581,20 +583,20 @@ _READERS: Final[dict[str, Callable[[_Decoder, Any], object]]] = {
 
 
 def encoded(stored: StoredProcess, codec: Codec) -> StoredProcess:
-    """The same records with values that JSON can say. Raises `Unstorable`.
+    """The records with their values as JSON data. Raises `Unstorable`.
 
-    The definition of the process is left as it is.
+    The definition of the process is not changed.
     """
     return _with_values(stored, codec.encode)
 
 
 def decoded(stored: StoredProcess, codec: Codec) -> StoredProcess:
-    """The records that `encoded` was given. Raises `Unreadable` for data that today's classes cannot take."""
+    """The records from which `encoded` made these. Raises `Unreadable` for data that today's classes cannot take."""
     return _with_values(stored, codec.decode)
 
 
 def _with_values(stored: StoredProcess, changed: Callable[..., Any]) -> StoredProcess:
-    """The records with other values; the objects first, since all others may refer to them."""
+    """The records with converted values; objects first, since all other values may refer to them."""
     objects = [
         ObjectRecord(each.number, changed(each.value, each.number), changed(each.kind)) for each in stored.objects
     ]
@@ -609,18 +611,18 @@ def _with_values(stored: StoredProcess, changed: Callable[..., Any]) -> StoredPr
 
 
 _OPEN_KINDS: Final = frozenset({Collection, Iterable, Mapping, Sequence, AbstractSet})
-"""Abstract types whose usual classes can be written, if what is in them can be."""
+"""Abstract types whose usual classes can be written, if their elements can."""
 _CODE: Final = frozenset[object]({Callable})
 _FACTORIES: Final[dict[object, type]] = {each: type(each()) for each in (Lock, RLock)}
-"""What is a function in earlier versions of Python, and the class that authors mean by it in an annotation."""
+"""Names that are functions in earlier versions of Python, with the class that annotations mean by them."""
 _UNKNOWN: Final = frozenset[object]({Any, object, type, bool, NoneType, ...})
 
 
 def storable(kind: object, types: StoredTypes, *, sealed: bool = False) -> str | None:
-    """Why objects of a declared type can surely not be written, with the path to the reason; None: they may be.
+    """Why objects of a declared type can certainly not be written, with the path to the reason; None: they may be.
 
-    It is found out without an object, and says no only where that is sure: a field may hold an object of a subclass,
-    and a union one of several types. `sealed`: whether there is a key that encrypts secrets.
+    It is decided without an object, and refuses only what is certain: a field may have an object of a subclass, and a
+    union one of several types. `sealed`: whether there is a key that encrypts secrets.
     """
     options = [each for each in alternatives(kind) if plain(each) is not NoneType]
     reasons = [_Check(types, sealed).reason(each, type_name(each)) for each in options]
@@ -636,7 +638,7 @@ class _Check:
         self._seen: set[object] = set()
 
     def reason(self, kind: object, path: str) -> str | None:
-        """The reason for a type expression; None if one of its alternatives may do."""
+        """The reason for a type expression; None if one of its alternatives may be storable."""
         options = alternatives(plain(kind))
         reasons = [self._reason(plain(each), path) for each in options]
         return reasons[0] if reasons and all(reasons) else None
@@ -663,7 +665,7 @@ class _Check:
         return next((why for step, each in parts.items() if (why := self.reason(each, f"{path}{step}"))), None)
 
     def _why_not(self, cls: type[Any]) -> str | None:
-        """The reason for a class itself, whatever its objects hold."""
+        """The reason for a class itself, whatever values its objects contain."""
         if issubclass(cls, SecretStr | SecretBytes):
             return None if self._sealed else NO_KEY
         if cls in _OPEN_KINDS or is_typeddict(cls):
@@ -675,11 +677,11 @@ class _Check:
         return None
 
     def _may_be_another(self, cls: type) -> bool:
-        """Whether objects that are declared as this class are probably of others, which are seen only when written."""
+        """Whether objects declared as this class are probably of other classes, which are known only on writing."""
         if cls.__module__ == "collections.abc":
             return False
         if isabstract(cls) or getattr(cls, "_is_protocol", False):
             return True
         if hasattr(cls, "__get_pydantic_core_schema__") and not issubclass(cls, BaseModel | Secret):
-            return True  # it says in annotations how pydantic reads values of another class, as `AwareDatetime` does
+            return True  # an annotation for values of another class, such as pydantic's `AwareDatetime`
         return any(self._why_not(each) is None for each in type.__subclasses__(cast("type[object]", cls)))

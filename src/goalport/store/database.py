@@ -1,8 +1,8 @@
-"""The store in a database: each of its methods is an operation that any database carries out.
+"""The store in a database: each of its methods is an operation that any database driver can run.
 
-The values in the records are what JSON can say. The row of a conversation is changed before its messages, so that
-programs that write the same one come one after the other. Above, the platform saves and reads; nothing here knows what
-a process does. Below: the statements.
+The values in records are JSON data. The row of a conversation is changed before its messages, so that programs that
+write the same conversation wait for each other. Above, the platform saves and reads; nothing here knows what a process
+does. Below: the statements.
 """
 
 import json
@@ -54,7 +54,7 @@ _TEXTS: Final = ("name", "text", "value")
 
 
 class DatabaseConversations:
-    """Keeps conversations in a database, which other programs may use too; see `ConversationStore`."""
+    """Stores conversations in a database, which other programs may use too; see `ConversationStore`."""
 
     def __init__(self, database: ObservedDatabase) -> None:
         self.database = database
@@ -62,7 +62,7 @@ class DatabaseConversations:
     async def save(
         self, conversation: ConversationRecord, messages: Sequence[MessageRecord] = (), /
     ) -> ConversationRecord | None:
-        # People write titles, names and messages, and not every database takes each character as plain text.
+        # Titles, names and messages may have characters that not every database accepts as plain text.
         row = {
             **conversation._asdict(),
             **caller_row(conversation.caller),
@@ -129,7 +129,7 @@ class DatabaseConversations:
 
     @reads
     def _list(self, chosen: Mapping[str, object]) -> Operation[Sequence[ConversationRecord]]:
-        """Conversations, the one that was updated last first."""
+        """Conversations, the most recently updated first."""
         rows = yield the.conversations(chosen), chosen
         return [_conversation(each) for each in rows]
 
@@ -159,19 +159,19 @@ def _conversation(row: Row) -> ConversationRecord:
 
 
 _BATCH: Final = 200
-"""How many families are dropped in one transaction."""
+"""The number of families that are deleted in one transaction."""
 _FOUND: Final = 10_000
-"""How many families to be dropped are looked for at a time."""
+"""The most families to be deleted that are looked for at a time."""
 _RESERVE: Final = 256 * 1024
-"""With fewer bytes free on the disk nothing new begins: they are for saves of what goes on."""
+"""With fewer free bytes on the disk no new process begins: they are for saves of running ones."""
 _PROBE: Final = "goalport: can this be written?"
 _PROBE_BYTES: Final = 65_536
-"""The size of the test write: a full disk may still have room for a small row."""
+"""The bytes of the test write: a full disk may still have room for a small row."""
 _DAY: Final = timedelta(days=1)
 
 
 class DatabaseProcessStore:
-    """Keeps the records of processes in a database, which other programs may use too; see `ProcessStore`."""
+    """Stores the records of processes in a database, which other programs may use too; see `ProcessStore`."""
 
     durable = True
     max_waiting = sys.maxsize
@@ -191,16 +191,16 @@ class DatabaseProcessStore:
         await self.close()
 
     async def close(self) -> None:
-        """Give all leases back, commit what was saved, and close the database. A store that is closed stays closed."""
+        """Release all leases, commit what was saved, and close the database for good."""
         if self._has_heartbeat:
             self._has_heartbeat = False
-            with suppress(StoreError):  # the others notice when nothing is heard of this program any more
+            with suppress(StoreError):  # the others notice when this program sends no more heartbeats
                 await self._open(leaves=True)
         await self.database.close()
 
     @writes
     def _open(self, *, leaves: bool = False) -> Operation[None]:
-        """Open the database; a program that leaves it gives all leases back."""
+        """Open the database; `leaves`: release all leases of this program."""
         if leaves:
             yield the.REAPED, {"id": self._program.id}
 
@@ -219,7 +219,7 @@ class DatabaseProcessStore:
         release: bool,
         events: Sequence[EventRecord] = (),
     ) -> Lease:
-        """Commit records of a family. Once that has begun, cancelling waits until it is known whether they are."""
+        """Commit records of a family. Once the commit has begun, a cancelled caller waits until its result is known."""
         if not lease.token and not changes:
             return lease
         if not lease.token and all(each.process.id != lease.root for each in changes):
@@ -230,7 +230,7 @@ class DatabaseProcessStore:
         }
         row = {"number": events[-1].number, "value": json_text(events)} if events else None
         save = partial(self._save, [rows_of(each) for each in changes], lease, hold, row)
-        # Nobody waits for a new process that has ended, and whose caller has its result, or for the records of it.
+        # Nobody waits for the commit of a new process that has ended: its caller has the result.
         final = all(each.process.final and not each.process.long for each in changes)
         return await self.database.write(save, patient=not lease.token and final)
 
@@ -244,7 +244,7 @@ class DatabaseProcessStore:
             rows = yield the.MADE, {**root.process, "lease_token": 1, "version": 1, **hold}
             saved = Lease(lease.root, 1, 1)
             if not rows:
-                # It was saved before, and this program was not told. Whoever took it since has raised the token.
+                # It was saved before, but this program did not learn of it. A takeover since has raised the token.
                 owners = yield the.OWNER, {"id": lease.root}
                 if any(each["lease_owner"] not in {None, self._program.id} for each in owners):
                     raise LeaseLost(lease.root)
@@ -272,7 +272,7 @@ class DatabaseProcessStore:
         return saved
 
     async def check_writes(self) -> None:
-        """Raise `StoreError` if nothing more can be written. After a write that failed, another one tries it."""
+        """Raise `StoreError` if the store cannot be written. If the last write failed, this makes a test write."""
         free = self.database.free_bytes
         if free is not None and free < _RESERVE:
             raise StoreError("of processes", "Its disk is full.", "Free some space. It works again by itself.")
@@ -290,7 +290,7 @@ class DatabaseProcessStore:
         asked = {"id": process_id, "me": self._program.id}
         rows = yield the.CLAIMED, asked
         if not rows and (yield the.ROOT, asked):
-            # Perhaps its program has died and has not been missed yet.
+            # Perhaps its program has died a moment ago, before its heartbeat expired.
             yield from self._reap((yield from self._dead_neighbours()))
             rows = yield the.CLAIMED, asked
             if not rows:
@@ -322,7 +322,7 @@ class DatabaseProcessStore:
 
     @reads
     def _awaited(self, wanted: Values) -> Operation[tuple[bool, Sequence[str]]]:
-        """Whether something is due, and which programs of this host have died."""
+        """Whether a family is due, and which programs on this host have died."""
         dead = yield from self._dead_neighbours()
         return bool((yield the.DUE, wanted)), dead
 
@@ -478,7 +478,7 @@ class DatabaseProcessStore:
 
     @reads
     def size_and_age(self) -> Operation[tuple[int, float]]:
-        """How many bytes the database takes, and for how many seconds the oldest open question has waited; 0: none."""
+        """The bytes of the database, and the seconds for which the oldest open question has waited; 0: none."""
         (size,) = yield the.SIZE, {}
         (oldest,) = yield the.OLDEST_QUESTION, {}
         now = microseconds(datetime.now(UTC))
@@ -491,7 +491,7 @@ class DatabaseProcessStore:
     # Dropping.
 
     async def prune(self, *, older_than: timedelta | None = None, keep: int | None = None) -> int:
-        """Drop families that have ended, a few in each transaction, so that others can write meanwhile."""
+        """Delete families that have ended, a few in each transaction, so that others can write in between."""
         total, chosen = 0, list[tuple[str, Values]]()
         if older_than is not None:
             chosen.append((the.OLD, {"age": older_than // timedelta(microseconds=1)}))
@@ -514,7 +514,7 @@ class DatabaseProcessStore:
 
     @deletes
     def _drop_over(self, roots: Sequence[str]) -> Operation[int]:
-        """Drop families that have ended, but for those that somebody runs again; return how many."""
+        """Delete families that have ended, except those that somebody runs again; return the number."""
         rows = yield the.STILL_OVER, {"me": self._program.id, "root_list": json.dumps(roots)}
         over = json.dumps([each["root"] for each in rows])
         for each in the.DROPPED if rows else ():
@@ -523,7 +523,7 @@ class DatabaseProcessStore:
 
     @deletes
     def drop(self, root: str, /) -> Operation[bool]:
-        """Drop a family, whether it has ended or not. Raises `LeaseHeld` if another program runs it."""
+        """Delete a family, whether it has ended or not. Raises `LeaseHeld` if another program runs it."""
         rows = yield the.ROOT, {"id": root}
         if not rows or rows[0]["root"] != root:
             return False
@@ -553,14 +553,14 @@ def _iso(moment: datetime) -> str:
 
 
 class Program(NamedTuple):
-    """A program with a store of its own, as the database knows it."""
+    """A program that uses the database."""
 
     id: str
     host: str
-    """The machine, since it was started, and the space of process numbers in it."""
+    """The machine, its boot, and its namespace of process ids."""
     pid: int
     started: str
-    """When the system started it, since a number may be used again; empty where that is unknown."""
+    """The time at which the system started it, since a pid may be used again; empty if unknown."""
 
     @classmethod
     def this(cls) -> Self:
@@ -574,13 +574,13 @@ class Program(NamedTuple):
         return cls(secrets.token_hex(8), host, os.getpid(), _started(os.getpid()) or "")
 
     def dead_among(self, neighbours: Sequence[Row]) -> Sequence[str]:
-        """Those of the programs of this host that have died, whatever they said before."""
+        """Those programs of this host that have died, even if their heartbeats have not expired."""
         others = [each for each in neighbours if each["id"] != self.id]
         return [each["id"] for each in others if not self.sees(each["pid"], each["started"])]
 
     def sees(self, pid: int, started: str) -> bool:
-        """Whether a program of this host may live; if nothing is known, it may."""
-        if sys.platform == "win32":  # there, asking by a signal would end it
+        """Whether a program of this host may be alive; True if unknown."""
+        if sys.platform == "win32":  # on Windows, os.kill would end it
             return True
         try:
             os.kill(pid, 0)
@@ -592,7 +592,7 @@ class Program(NamedTuple):
 
 
 def _started(pid: int) -> str | None:
-    """When a process was started, in ticks since the machine was; "ended" if nothing but its entry is left."""
+    """The start time of a process, in ticks since boot; "ended" if it is a zombie; None if unknown."""
     _, _, fields = _text(f"/proc/{pid}/stat").rpartition(")")
     if not fields:
         return None

@@ -1,7 +1,7 @@
-"""The export of a family of processes: all that a store has of it, as one JSON object that other programs can read.
+"""The export of a family of processes: all stored data of it, as one JSON object that other programs can read.
 
-The values are as the store has them: objects under the names of their classes, which need not be known here. Secrets
-are left out. The number of the format is raised when a reader has to know of a change. Below: the records. Above: the
+The values are as the store has them: objects under the names of their classes, which need not be imported here. Secrets
+are replaced. The format number is raised by changes that readers have to know of. Below: the records. Above: the
 command line writes exports, and `goalport.testing` reads them.
 """
 
@@ -14,20 +14,20 @@ from goalport.base.errors import BadInput
 from goalport.store.records import JournalRecord, ObjectRecord, ProcessRecord, QuestionRecord, StoredProcess
 
 FORMAT: Final = 1
-"""The number of the format that is written."""
+"""The number of the current format."""
 _PLACEHOLDERS: Final = {"$secret_text": b"left out", "$secret_bytes": b"left out", "$sealed": b'"left out"'}
-"""What stands for a secret when an export is read, by the key under which its cipher text was."""
+"""The value read for a secret from an export, by the tag of the encrypted value."""
 
 
 class LeftOut:
     """The `Seal` for the objects of an export: each secret reads `left out`."""
 
     def seal(self, secret: bytes, /) -> str:
-        """Leave a secret out; its value is not kept."""
+        """Replace a secret; its value is not kept."""
         return "$sealed"
 
     def unseal(self, sealed: str, /) -> bytes:
-        """What stands for a secret. Raises `ValueError` for anything that no export holds."""
+        """The placeholder of a secret. Raises `ValueError` for anything that is in no export."""
         if sealed not in _PLACEHOLDERS:
             raise ValueError(sealed)
         return _PLACEHOLDERS[sealed]
@@ -84,7 +84,7 @@ def imported(data: Mapping[str, Any]) -> Sequence[StoredProcess]:
     for each in cast("Sequence[Mapping[str, Any]]", data["processes"]):
         fields = {name: each[name] for name in ProcessRecord._fields}
         caller = cast("Mapping[str, Any]", each["caller"])
-        # Exports that were written before have no claims.
+        # Older exports have no claims.
         claims = caller.get("claims", {})
         fields["caller"] = Caller(caller["id"], caller["issuer"], frozenset(caller["scopes"]), claims)
         for name in ("created_at", "finished_at"):

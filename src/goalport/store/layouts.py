@@ -1,9 +1,9 @@
-"""Layouts: what is written of an object of a class with fields, and how one is made of it again.
+"""Layouts: how an object of a class with fields is written, and created again.
 
-Dataclasses, pydantic models, named tuples and enums have a layout, which is worked out once for each class. Only their
-fields are stored. Objects are taken apart and made as `copy` does it: their constructors and validators do not run.
-What a class has got since an object was written is filled with defaults; everything else that does not fit is an error
-that names the field.
+Dataclasses, pydantic models, named tuples and enums have a layout, which is determined once for each class. Only their
+fields are stored. Objects are copied in the way of the module `copy`: constructors and validators do not run. Fields
+that were added to a class since an object was stored get their defaults; any other mismatch is an error that names the
+field.
 
 Records of goalport itself are `closed`: pydantic writes and reads them, by the types that their fields declare.
 """
@@ -33,11 +33,11 @@ from goalport.store.type_names import Json, TypeNames, persistent_mark
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 _Default = Callable[[dict[str, Any]], object]
-"""Takes the values of the other fields."""
+"""Computes a default from the values of the other fields."""
 _NO_NOTES: Final[Mapping[str, Any]] = {}
 _CLOSED: Final = "__goalport_closed__"
 _HEAP_TYPE: Final = 1 << 9
-"""The flag of classes that a class statement made; others hold values that no field shows."""
+"""The flag of classes defined by a class statement; other classes have content outside of fields."""
 _CODE: Final = (
     *(FunctionType, BuiltinFunctionType, MethodType, MethodDescriptorType),
     *(partial, staticmethod, classmethod, property),
@@ -56,7 +56,7 @@ _LIVE: Final[tuple[tuple[type, str], ...]] = (
 
 
 class StoredClass:
-    """A class by the name and the version under which its objects are stored, and the names that it has in them."""
+    """A class, with the name and version under which its objects are stored, and its known field or member names."""
 
     def __init__(self, cls: type, names: TypeNames, known: Iterable[str]) -> None:
         origin, self.arguments = cast("tuple[type, tuple[object, ...]]", taken_apart(cls))
@@ -67,10 +67,10 @@ class StoredClass:
         self.upcast = None if mark is None else mark.upcast
         self.tag = self.name if self.version == 1 else f"{self.name}@{self.version}"
         self.known = frozenset(known)
-        """The names that may be stored: those of fields or of members."""
+        """The names that stored objects may contain: those of fields or of members."""
 
     def upcasted(self, version: int, stored: dict[str, Any]) -> dict[str, Any]:
-        """What was stored by an earlier version, as today's class calls it. Raises `Unreadable` if that fails."""
+        """Fields stored by an earlier version, as today's class names them. Raises `Unreadable` if that fails."""
         if version > self.version:
             problem = f"it was written by version {version} of the class, and this program has version {self.version}."
             raise Unreadable(self.name, problem, "Deploy the newer program again.")
@@ -80,7 +80,7 @@ class StoredClass:
         return self.called(lambda: dict(upcast(version, stored)), f"upcast failed for version {version}", fix)
 
     def called(self, function: Callable[[], T], problem: str, fix: str, *, field: str = "") -> T:
-        """The result of a function of the author's. Raises `Unreadable` for whatever it raises."""
+        """The result of a function of the class's author. Raises `Unreadable` for any exception."""
         try:
             return function()
         except (Exception, SystemExit) as error:
@@ -103,23 +103,23 @@ class Layout(StoredClass, ABC):
         self, cls: type, names: TypeNames, defaults: Mapping[str, _Default | None], not_stored: Iterable[str] = ()
     ) -> None:
         self.defaults = defaults
-        """All fields in order, each with what makes its default, or None."""
+        """All fields in order, each with the function that computes its default, or None."""
         self.names = tuple(sorted(defaults.keys() - set(not_stored)))
-        """The fields that are written, in an order that no database changes."""
+        """The stored fields, sorted, so that no database changes their order."""
         self.secret = frozenset(_secrets_in(cls))
-        """The fields that are marked as secret: they are sealed."""
+        """The fields that are marked as secret: they are encrypted."""
         super().__init__(cls, names, self.names)
 
     @abstractmethod
     def values(self, value: Any, /) -> Mapping[str, Any]:
-        """The values of the fields, as far as they have one, and perhaps of what is no field."""
+        """The values of the fields that have one; it may contain other attributes too."""
 
     def notes(self, _: Any, /) -> Mapping[str, Any]:
-        """What is to be said of an object beside its fields: `$extra` ones of a model, and which were `$given`."""
+        """Data besides the fields: the `$extra` fields of a model, and those that were set explicitly (`$given`)."""
         return _NO_NOTES
 
     def make(self) -> Any:
-        """An object without values, or None where the class cannot have one."""
+        """A new object without values, or None if the class cannot have one."""
         return object.__new__(cast("type[object]", self.cls))
 
     @abstractmethod
@@ -127,7 +127,7 @@ class Layout(StoredClass, ABC):
         """The object with its values."""
 
     def completed(self, stored: dict[str, Any], unset: Sequence[str]) -> dict[str, Any]:
-        """Fields with the defaults of those that are missing. Raises `Unreadable` for those that do not fit."""
+        """The fields, completed by defaults. Raises `Unreadable` for fields that do not fit the class."""
         if unknown := stored.keys() - self.defaults.keys():
             raise self.unfit(min(unknown), "the class has no such field.", "renames or drops")
         for name, default in self.defaults.items():
@@ -227,7 +227,7 @@ class _NamedTupleLayout(Layout):
 
 
 class EnumLayout(StoredClass):
-    """The members of an enum by their names, so that their values may change; flags by the names of their parts."""
+    """Enum members are stored by name, so that their values may change; flags by the names of their parts."""
 
     def __init__(self, cls: type, names: TypeNames) -> None:
         self._members: Mapping[str, object] = vars(cls)["_member_map_"]
@@ -243,7 +243,7 @@ class EnumLayout(StoredClass):
         return parts
 
     def member(self, version: int, stored: str | Sequence[str]) -> object:
-        """The member of a name, or the flags of several. Raises `Unreadable` for a name that there is no longer."""
+        """The member of that name, or the flags of several names. Raises `Unreadable` for an unknown name."""
         today: list[str] = []
         for each in [stored] if isinstance(stored, str) else stored:
             name = str(self.upcasted(version, {"name": each}).get("name"))
@@ -258,10 +258,10 @@ class EnumLayout(StoredClass):
 
 
 def closed(cls: C) -> C:
-    """Mark a record of goalport: its objects are of just this class, and what its fields hold is what they declare.
+    """Mark a record class of goalport: its objects are of exactly this class, and field values of the declared types.
 
-    pydantic writes them at once, without the names of classes and without fields that have their defaults. A field
-    whose values may be of other classes is annotated with `OPEN`. What earlier versions wrote is read as it was.
+    pydantic writes them as a whole, without class names and without fields at their defaults. A field whose values may
+    be of other classes is annotated with `OPEN`. Data of earlier versions is still read.
     """
     setattr(cls, _CLOSED, True)
     return cls
@@ -292,11 +292,11 @@ class ClosedLayout(_DataclassLayout):
         self._adapter = TypeAdapter[Any](cls)
 
     def written(self, value: object, write: Callable[[Any], Json]) -> Json:
-        """The data of an object; `write` writes the values of open fields."""
+        """The data of an object; `write` encodes the values of open fields."""
         return self._adapter.dump_python(value, mode="json", exclude_defaults=True, context=write, warnings="error")
 
     def read(self, data: Json, read: Callable[[Json], object]) -> object:
-        """The object of data; `read` reads the values of open fields. Raises `Unreadable`."""
+        """The object of data; `read` decodes the values of open fields. Raises `Unreadable`."""
         try:
             return self._adapter.validate_python(data, context=read)
         except ValidationError as error:
@@ -305,10 +305,10 @@ class ClosedLayout(_DataclassLayout):
 
 
 def _secrets_in(cls: type) -> Iterator[str]:
-    """The fields that are marked as secret: in a dataclass, or by the words of JSON Schema."""
+    """The fields that are marked as secret, in a dataclass or by keywords of JSON Schema."""
 
     def markers(kind: object) -> Iterator[object]:
-        """What `Annotated` adds to a type, and to those inside it."""
+        """The metadata of `Annotated` on a type, and on the types inside it."""
         yield from getattr(kind, "__metadata__", ())
         for each in get_args(kind):
             yield from markers(each)
@@ -350,7 +350,7 @@ def layout_of(cls: type[Any], names: TypeNames) -> Layout | EnumLayout | None:
 
 
 def why_unknown(cls: type[Any]) -> str:
-    """Why objects of a class without a layout, which is no standard type, cannot be written, and what to do."""
+    """Why objects of a class without layout or standard form cannot be written, and what to do."""
     if issubclass(cls, _CODE):
         return "code is not stored. Keep what it works on, and choose the function where it is called."
     if issubclass(cls, BaseException):

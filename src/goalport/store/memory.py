@@ -1,6 +1,6 @@
-"""The store in the memory of the program: what it keeps ends with the program, and no other program has a part in it.
+"""The store in the memory of the program: its data ends with the program, and no other program shares it.
 
-Of families that have ended, and of conversations, it keeps a window: so many of the last ones, however large they are.
+It has a window for ended families and for conversations: it keeps a number of the latest, whatever their size.
 """
 
 import math
@@ -35,17 +35,17 @@ from goalport.store.records import (
 R = TypeVar("R", ObjectRecord, QuestionRecord, JournalRecord)
 
 _TOKEN: Final = 1
-"""The token of each lease: no family changes hands."""
+"""The token of each lease, always the same: no family changes hands."""
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _DAY: Final = timedelta(days=1)
 _MOST_KEYS: Final = 100_000
 _TIMES: Final = 10
-"""How many long processes, and how many conversations, are kept at most for each short process."""
+"""The most long processes, and conversations, that are kept for each short process of the window."""
 
 
 @dataclass(eq=False, slots=True)
 class _Family:
-    """A process that a caller started, with those that its actions started."""
+    """A root process with its sub-processes."""
 
     root: str
     version: int = 0
@@ -60,13 +60,13 @@ class _Family:
 
 
 class InMemoryProcessStore(ProcessStore):
-    """Keeps the records of processes in memory; see `ProcessStore`.
+    """Stores the records of processes in memory; see `ProcessStore`.
 
-    Parameters: `window` is how many short processes are kept after their end. Those that took a second or more, asked
-    people or have a goal declared `long` are counted apart: at least `window` of them are kept, and each for `seconds`
-    after its end, up to ten times `window`. `waiting`: for how many processes that wait for people there is room.
-    Processes that go on, or that somebody watches, are always kept. Of conversations, ten times `window` are kept:
-    those used last.
+    Parameters: `window` is the number of short processes that are kept after their end. Processes that took a second or
+    more, asked people or have a goal declared `long` are counted separately: at least `window` of them are kept, and
+    each for `seconds` after its end, up to ten times `window`. `waiting`: the most processes that wait for people.
+    Processes that have not ended, or that somebody watches, are always kept. Of conversations, ten times `window` are
+    kept: those used last.
     """
 
     durable = False
@@ -78,7 +78,7 @@ class InMemoryProcessStore(ProcessStore):
         self._family_of: dict[str, _Family] = {}
         """The family of each process."""
         self._ended: Mapping[bool, dict[str, float]] = {False: {}, True: {}}
-        """When families have ended, on the monotonic clock, by their roots in this order; the long ones are apart."""
+        """The end times of families on the monotonic clock, by root, oldest first; long processes are separate."""
         self._waiting: dict[str, None] = {}
         self._keys: dict[str, tuple[str, str, datetime]] = {}
         self._contexts: dict[str, object] = {}
@@ -96,7 +96,7 @@ class InMemoryProcessStore(ProcessStore):
         release: bool,
         events: Sequence[EventRecord] = (),
     ) -> Lease:
-        """Keep records; if there are too many of their kind, drop the family that ended first."""
+        """Store records; if there are too many of their kind, drop the family that ended first."""
         root, token, _ = lease
         family = self._family_of.get(root)
         if not token and not changes:
@@ -121,7 +121,7 @@ class InMemoryProcessStore(ProcessStore):
         return Lease(root, _TOKEN, family.version)
 
     async def claim(self, process_id: str, /) -> Lease | None:
-        """Keep the family of a process until its lease is given back; None: it is unknown or was dropped."""
+        """Keep the family of a process until its lease is released; None: it is unknown or was dropped."""
         family = self._family_of.get(process_id)
         if family is None:
             return None
@@ -242,7 +242,7 @@ class InMemoryProcessStore(ProcessStore):
             each.pop(family.root, None)
 
     def _release(self, family: _Family) -> None:
-        """Drop the families that ended first, as far as there are more than the window and nobody watches them."""
+        """Drop the families that ended first, beyond the window and unless somebody watches them."""
         family.held = False
         long = family.record.long
         if not all(each.process.ended for each in family.members.values()):
@@ -264,12 +264,12 @@ class InMemoryProcessStore(ProcessStore):
 
 
 class InMemoryConversations:
-    """Keeps the conversations that were used last in memory, `most` of them; see `ConversationStore`."""
+    """Stores the `most` conversations that were used last, in memory; see `ConversationStore`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._kept: dict[str, _Conversation] = {}
-        """By their ids, the one that was used last at the end."""
+        """The conversations by id, the one used last at the end."""
         self._numbers = count()
 
     async def save(
@@ -336,7 +336,7 @@ class InMemoryConversations:
 
 @dataclass(eq=False, slots=True)
 class _Conversation:
-    """A conversation with its messages by their ids, and the ids of all processes that have gone on with it."""
+    """A conversation with its messages by id, and the ids of all its processes."""
 
     number: int
     record: ConversationRecord
@@ -355,7 +355,7 @@ class _Conversation:
 
 
 def _added(known: StoredProcess, new: StoredProcess) -> StoredProcess:
-    """A process after a change: what has a number takes the place of what had it, or is added."""
+    """A process after a change: records with a known number replace the old ones, others are added."""
     process, before = new.process, known.process
     definition = before.definition if process.definition is None else process.definition
     state = before.state if process.state is None else process.state

@@ -1,8 +1,8 @@
-"""Operations: what a store does in a database, as steps that any driver can take, and the methods that they become.
+"""Operations: the steps of a store in a database, for any driver, and the methods that run them.
 
-An operation yields statements with their values, gets the rows of each, and returns what it is for. It is one
-transaction, which the database begins and ends; an operation that raises has written nothing. A list of values means
-the statement once for each. Each database of a module of its own is one `Database`.
+An operation is a generator: it yields statements with their values, receives the rows of each, and returns its result.
+It is one transaction, which the database begins and ends; an operation that raises has written nothing. A list of
+values runs the statement once for each. Each kind of database implements `Database` in a module of its own.
 """
 
 import asyncio
@@ -24,17 +24,17 @@ Operation = Generator[Step, Sequence[Row], T]
 
 
 class Database(Protocol):
-    """Runs operations, each in one transaction. An operation is begun anew when its transaction has to be."""
+    """Runs operations, each in one transaction. If a transaction must be repeated, its operation is started again."""
 
     async def read(self, begin: Callable[[], Operation[T]], /) -> T:
-        """What an operation that only reads returns. Raises `StoreError`."""
+        """Run an operation that only reads, and return its result. Raises `StoreError`."""
         ...
 
     async def write(self, begin: Callable[[], Operation[T]], /, *, patient: bool = False) -> T:
-        """What an operation returns, once it is committed. Raises what the operation raises, and `StoreError`.
+        """Run an operation, commit it, and return its result. Raises the operation's errors, and `StoreError`.
 
-        Once it has begun, cancelling waits until it is known whether it is committed. A patient operation may wait a
-        little for others that are committed with it.
+        Once it has begun, a cancelled caller waits until it is known whether it is committed. A `patient` operation may
+        wait a little, to be committed together with others.
         """
         ...
 
@@ -44,20 +44,20 @@ class Database(Protocol):
 
     @property
     def free_bytes(self) -> int | None:
-        """The space left on its disk; None: that cannot be seen from here."""
+        """The free bytes on its disk; None: not known here."""
         ...
 
     async def trim(self) -> None:
-        """Give the space of what was dropped back, if the database does not do so itself."""
+        """Release the space of deleted rows, if the database does not do so itself."""
         ...
 
     async def close(self) -> None:
-        """Commit what was written, and let the database go. A database that is closed stays closed."""
+        """Commit what was written, and close the database for good."""
         ...
 
 
 class ObservedDatabase:
-    """A database whose transactions are told of, and of which it is known whether the last write failed."""
+    """A database that reports its transactions, and knows whether the last write failed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -93,14 +93,14 @@ class ObservedDatabase:
 
 
 class Commit(asyncio.Future[T]):
-    """The end of a transaction. Who is cancelled waits for it: a commit cannot be called back, so it must be known."""
+    """The end of a transaction. A cancelled caller still waits: a commit cannot be undone, so it must be known."""
 
     def cancel(self, msg: object = None) -> bool:
         return False
 
 
 class _Database(Protocol):
-    """What runs operations of whatever shape, each in one transaction."""
+    """Runs operations of any kind, each in one transaction."""
 
     async def read(self, begin: Callable[[], Generator[Any, Any, T]], /) -> T: ...
     async def write(self, begin: Callable[[], Generator[Any, Any, T]], /) -> T: ...
@@ -108,7 +108,7 @@ class _Database(Protocol):
 
 
 class _Kept(Protocol):
-    """What keeps something in a database."""
+    """An object that stores its data in a database."""
 
     @property
     def database(self) -> _Database: ...
@@ -120,7 +120,7 @@ Method: TypeAlias = "Callable[Concatenate[K, P], CoroutineType[Any, Any, T]]"
 
 
 def reads(operation: Callable[Concatenate[K, P], Generator[Any, Any, T]]) -> "Method[K, P, T]":
-    """The method that runs an operation which only reads."""
+    """Make a method of an operation that only reads."""
 
     @wraps(operation)
     async def method(self: K, /, *given: P.args, **named: P.kwargs) -> T:
@@ -130,7 +130,7 @@ def reads(operation: Callable[Concatenate[K, P], Generator[Any, Any, T]]) -> "Me
 
 
 def writes(operation: Callable[Concatenate[K, P], Generator[Any, Any, T]]) -> "Method[K, P, T]":
-    """The method that runs an operation and commits it."""
+    """Make a method of an operation that writes, and is committed."""
 
     @wraps(operation)
     async def method(self: K, /, *given: P.args, **named: P.kwargs) -> T:
@@ -140,7 +140,7 @@ def writes(operation: Callable[Concatenate[K, P], Generator[Any, Any, T]]) -> "M
 
 
 def deletes(operation: Callable[Concatenate[K, P], Generator[Any, Any, T]]) -> "Method[K, P, T]":
-    """The method that commits an operation and then gives back the space of what it has deleted; False: of nothing."""
+    """Make a method of an operation that deletes, and frees the space unless it returns False (no deletion)."""
 
     @wraps(operation)
     async def method(self: K, /, *given: P.args, **named: P.kwargs) -> T:

@@ -1,12 +1,11 @@
-"""The records of processes and conversations, and the protocols of the stores that keep them.
+"""The records of processes and conversations, and the protocols of their stores.
 
 A record is plain data. It refers to other processes by their ids and to objects by their numbers, so that a store needs
-to know neither what an agent is nor how a process runs. The values in it are the objects of the program; a store that
-writes to a disk encodes them. A conversation is a tree of messages: each names the one before it, and the head of the
-conversation is the last message of the branch that is shown. Messages are only added; a message that is said again in
-other words begins another branch. What they hold is what JSON can say, in memory too, since it outlives the classes of
-a program. Above: `process` makes records of a process and makes a process of records again, and
-the platform decides when.
+to know neither what an agent is nor how a process runs. Its values are objects of the program; a store on a disk
+encodes them. A conversation is a tree of messages: each has the id of the one before it, and the head of the
+conversation is the last message of the shown branch. Messages are only added; an edited message begins another branch.
+Their values are JSON data, in memory too, since conversations outlive the classes of a program. Above: `process` makes
+records of a process and restores a process from records, and the platform decides when.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -19,17 +18,17 @@ from goalport.base.caller import Caller
 from goalport.base.errors import BadInput
 
 _MOST_WORDS: Final = 100
-"""How many different words are searched for at once: each is looked for in every message."""
+"""The most different words of a search: each is looked for in every message."""
 _NO_TEXT: Final = dict.fromkeys([0, *range(0xD800, 0xE000)], "\ufffd")
-"""What not every database takes as a character, and what stands for it."""
+"""Characters that not every database accepts, with their replacement."""
 
 
 class ProcessRecord(NamedTuple):
-    """What is known of a process without its objects: what lists show, and what is needed to let it go on."""
+    """A process without its objects: what lists show, and what is needed to continue it."""
 
     id: str
     root: str
-    """The id of the process that a caller started: its own, or that of the process above all those that started it."""
+    """The id of the root process, which a caller started: this process or its topmost ancestor."""
     parent: str
     """The id of the process whose action started it; empty for the root."""
     agent: str
@@ -39,39 +38,39 @@ class ProcessRecord(NamedTuple):
     ended: bool
     """Whether nothing more happens unless somebody acts from outside."""
     final: bool
-    """Whether it can never go on; a process that is stuck has ended and can."""
+    """Whether it can never continue; a stuck process has ended, but is not final."""
     created_at: datetime
     finished_at: datetime | None
     long: bool
-    """Whether its caller may fetch the result later: it ran long, asked people, or has a goal that is declared long."""
+    """Whether its caller may fetch the result later: it ran long, asked people, or has a goal declared `long`."""
     result: int | None
-    """The number of the object that is the result; None: there is none."""
+    """The number of the result object; None: there is none."""
     seconds_run: float
-    """For how long it has run, without the time in which it waited; 0 in a list: it was not read."""
+    """Seconds that it has run, without the time in which it waited; 0 in lists, which do not read it."""
     definition: object
-    """What the process runs by: the agent, the options and the tool groups with which it began. It never changes; None
-    in a change: the store has it; None in a list: it was not read."""
+    """The agent, the options and the tool groups with which the process began. It never changes. None in a change: the
+    store has it; None in a list: it was not read."""
     state: object
-    """Everything else that changes while it runs, without the objects. None in a change: it is as it was stored, since
-    an action of the process has not ended; None in a list: it was not read."""
+    """Everything else that changes while it runs, without the objects. None in a change: as stored before, since an
+    action has not ended; None in a list: it was not read."""
 
 
 class ObjectRecord(NamedTuple):
-    """An object that a process knows or knew. It is never changed, only others are added."""
+    """An object that a process knows or knew. It is never changed; only new objects are added."""
 
     number: int
-    """Its place in the order in which the process got to know its objects, from 0. An object that was added twice has
-    two records; it is the same object in both."""
+    """Its place in the order in which objects were added to the process, from 0. An object that was added twice has two
+    records; it is the same object in both."""
     value: object
     kind: object = None
-    """The type that was declared for it; None: only its class is known."""
+    """Its declared type; None: only its class is known."""
 
 
 class QuestionRecord(NamedTuple):
     """A question of a process to a person, with its answer once there is one."""
 
     number: int
-    """Its place among the questions of the process, from 0. A question that is saved again replaces what was saved."""
+    """Its place among the questions of the process, from 0. A later save of the question replaces this record."""
     id: str
     action: str
     """The name of the action that asked."""
@@ -89,27 +88,27 @@ class JournalRecord(NamedTuple):
     """A step of an action that has begun and is not over."""
 
     number: int
-    """Its place among the steps of the process. It is never used again, also when the step is forgotten."""
+    """Its place among the steps of the process. It is never used again, even if the step is deleted."""
     action: str
     kind: str
     """`begun`, `reply` of a model, `result` of a tool, `question`, `approval`, or `child`: a process it started."""
     name: str
-    """The name of the step, by which the action finds it when it begins again."""
+    """The name by which the action finds the step when it begins again."""
     value: object
-    """The reply or the result; the id of the question or of the process; the number of the action that has begun."""
+    """The reply or the result; the id of the question or sub-process; for `begun`, the number of the action."""
 
 
 class EventRecord(NamedTuple):
-    """What happened in a family of processes: an event of one of them."""
+    """An event of a process in a family."""
 
     number: int
     """Its place among the events of the family. Numbers only grow; some are never used."""
     value: object
-    """The event, as JSON can say it."""
+    """The event as JSON data."""
 
 
 class StoredProcess(NamedTuple):
-    """A process with its records; as a change, with those that are to be added."""
+    """A process with its records; as a change, with the records to be added."""
 
     process: ProcessRecord
     objects: Sequence[ObjectRecord] = ()
@@ -120,38 +119,38 @@ class StoredProcess(NamedTuple):
     questions: Sequence[QuestionRecord] = ()
     journal: Sequence[JournalRecord] = ()
     whole: bool = True
-    """False: only the result, the history and the costs are kept; a store may drop what it has of the rest."""
+    """False: only the result, the history and the costs are kept; a store may delete the rest."""
     history_from: int = 0
-    """In a change, how many entries of the history come before these."""
+    """In a change, the number of history entries before these."""
     spendings_from: int = 0
-    """In a change, how many costs come before these."""
+    """In a change, the number of costs before these."""
     over: Sequence[str] = ()
-    """In a change, the actions whose steps are forgotten before those of the change are added."""
+    """In a change, the actions whose stored steps are deleted before the steps of the change are added."""
 
 
 class Lease(NamedTuple):
     """The right of one program to run the processes of a family and to save them."""
 
     root: str
-    """The id of the process that a caller started."""
+    """The id of the root process."""
     token: int = 0
-    """Grows whenever the family changes hands: what is saved with an older one is refused. 0: nothing is stored yet."""
+    """Increases when another program takes the family: saves with an older token are refused. 0: not stored yet."""
     version: int = 0
-    """How often the family was saved. Who knows it by a lower version has to read it again."""
+    """The number of saves of the family. A program that knows a lower version has to read it again."""
 
 
 class Runner(NamedTuple):
-    """The program that has the lease of a family, for people who look at it."""
+    """The program that has the lease of a family, to be shown to people."""
 
     host: str
     """The name of its machine."""
     pid: int
     alive: bool
-    """Whether it has said lately that it lives; otherwise others may take the family over."""
+    """Whether its heartbeat is recent; otherwise others may take the family over."""
 
 
 class Message(NamedTuple):
-    """What a program wants from the program that runs a family."""
+    """A message from a program to the one that runs a family."""
 
     number: int
     process: str
@@ -159,26 +158,26 @@ class Message(NamedTuple):
 
 
 class MessageRecord(NamedTuple):
-    """A message of a conversation. It is never changed, only others are added."""
+    """A message of a conversation. It is never changed; only new messages are added."""
 
     id: str
     parent: str
-    """The id of the message before it in its branch; empty for one that begins the conversation."""
+    """The id of the message before it in its branch; empty for a message that begins the conversation."""
     role: str
     """`user`, `assistant`, `system`, `tool` or `summary`."""
     name: str
-    """Of the speaker; empty if there is no other than the role."""
+    """The name of the speaker; empty if only the role is known."""
     text: str
-    """What is searched."""
+    """The text for searches."""
     value: object
-    """The message, as JSON can say it."""
+    """The message as JSON data."""
     at: datetime
     number: int = 0
-    """Its place among all messages of the conversation, from 1; the store gives it."""
+    """Its place among all messages of the conversation, from 1; the store sets it."""
 
 
 class ConversationRecord(NamedTuple):
-    """What is known of a conversation without its messages: what lists show, and what is needed to go on with it."""
+    """A conversation without its messages: what lists show, and what is needed to continue it."""
 
     id: str
     chatbot: str
@@ -186,9 +185,9 @@ class ConversationRecord(NamedTuple):
     caller: Caller
     title: str
     head: str
-    """The id of the last message of the branch that is shown; empty as long as there is none."""
+    """The id of the last message of the shown branch; empty if there is no message."""
     process: str
-    """The id of the process that goes on with it; empty for none."""
+    """The id of the process that continues it; empty for none."""
     context_id: str
     """The context that it begins with and adds to; empty for none."""
     finished: bool
@@ -196,13 +195,13 @@ class ConversationRecord(NamedTuple):
     created_at: datetime
     updated_at: datetime
     version: int = 0
-    """How often it was saved."""
+    """The number of saves."""
 
 
 class ConversationStore(Protocol):
-    """Keeps conversations, for one program or several that use the same database: their versions decide who was first.
+    """Stores conversations, for one program or several that use the same database: versions show conflicts.
 
-    Its methods raise `StoreError` when the database cannot be used, and nothing is written then.
+    Its methods raise `StoreError` if the database cannot be used; then nothing is written.
     """
 
     async def save(
@@ -210,8 +209,8 @@ class ConversationStore(Protocol):
     ) -> ConversationRecord | None:
         """Replace the stored conversation if it still has this version, and add messages; all of it or nothing.
 
-        Version 0 makes a new one. Returns the conversation with its new version; None if it was changed meanwhile, was
-        deleted, or, as a new one, is there already. A stored message is never replaced by one with its id.
+        Version 0 creates one. Returns the conversation with its new version; None if it was changed or deleted
+        meanwhile, or exists already. A stored message is never replaced by one with the same id.
         """
         ...
 
@@ -232,42 +231,42 @@ class ConversationStore(Protocol):
         after: str = "",
         limit: int = 50,
     ) -> Sequence[ConversationRecord]:
-        """Conversations, the one that was updated last first; `caller` and `chatbot` leave others out.
+        """Conversations, the most recently updated first; `caller` and `chatbot` filter them.
 
-        `search`: each of its words occurs in the title or a message, in capitals or not, also inside a longer word. A
-        page begins after the conversation with the id `after`; it is empty if that one is not kept. Raises `BadInput`
-        for a search of more than a hundred different words.
+        `search`: each of its words occurs in the title or a message, in any case, also inside a longer word. A page
+        begins after the conversation with the id `after`; it is empty if that one is not stored. Raises `BadInput` for
+        a search of more than a hundred different words.
         """
         ...
 
     async def processes(self, conversation_id: str, /) -> Sequence[str]:
-        """The ids of all processes that a conversation has had, the present one last."""
+        """The ids of all processes of a conversation, the present one last."""
         ...
 
     async def delete(self, conversation_id: str, /) -> bool:
-        """Drop a conversation with all its messages, for good. Returns whether there was one of that id."""
+        """Delete a conversation with all its messages. Returns whether there was one of that id."""
         ...
 
 
 class ProcessStore(Protocol):
-    """Keeps the records of processes for one program, perhaps beside others that use the same database.
+    """Stores the records of processes for one program, perhaps with others that use the same database.
 
-    Processes that one of them started belong to its family. A program runs and saves a family under a lease, which it
-    keeps as long as it lives. Times are compared by the clock of the database. A store for a single program need not
-    define what programs ask of each other: it inherits that from this class.
+    A root process and its sub-processes are a family. A program runs and saves a family under a lease, which is valid
+    while the program lives. Times are compared by the clock of the database. A store for a single program need not
+    define the methods for communication between programs: it inherits them from this class.
     """
 
     durable: bool
-    """Whether what it keeps outlives the program. Then the values in its records are what JSON can say."""
+    """Whether its data outlives the program. Then the values in its records are JSON data."""
     max_waiting: int
-    """For how many processes that wait for people there is room."""
+    """The most processes that may wait for people."""
     conversations: ConversationStore
-    """The conversations, which are kept beside the processes."""
+    """The store of conversations."""
 
     def attach(self, watched: Callable[[str], bool], /) -> None:
-        """From now on `watched` says of a family, by its root, whether somebody watches it.
+        """Set the function that returns, for a root's id, whether somebody watches the family.
 
-        A store with little room does not drop it then.
+        A store with little room does not delete watched families.
         """
         ...
 
@@ -281,70 +280,69 @@ class ProcessStore(Protocol):
         release: bool,
         events: Sequence[EventRecord] = (),
     ) -> Lease:
-        """Keep the records of processes of one family, all of them or none; return the lease with the new version.
+        """Save the records of processes of one family, all of them or none; return the lease with the new version.
 
-        Objects, history, costs, steps and the `events` of the family are added to those that are kept already, and
-        replace those of the same number, so that a save may be repeated; so do questions. The rest replaces what was
-        kept. A lease with token 0 makes the family. From `wake_at` on, `due` gives the family to a program if none has
-        it; None: never. With `release` the lease ends. Raises `LeaseLost` if the token is no longer that of the family,
-        or the family is gone; `StoreError`.
+        Objects, history, costs, steps, questions and `events` are added, or replace stored ones of the same number, so
+        that a save may be repeated. The rest replaces what was stored. A lease with token 0 creates the family. From
+        `wake_at` on, `due` returns the family if no program has it; None: never. With `release` the lease ends. Raises
+        `LeaseLost` if the token is no longer that of the family, or the family is gone; `StoreError`.
         """
         ...
 
     async def claim(self, process_id: str, /) -> Lease | None:
-        """Take the lease of the family of a process, because it is going to run; None: it is unknown or was dropped.
+        """Acquire the lease of a process's family, in order to run it; None: the process is unknown or was deleted.
 
-        A lease that this program has already is renewed. Raises `LeaseHeld` if another program that lives has it.
+        If this program has the lease already, it is renewed. Raises `LeaseHeld` if another living program has it.
         """
         ...
 
     async def release(self, lease: Lease, /) -> None:
-        """Give a lease back without a save; nothing happens if it is lost."""
+        """Release a lease without a save; nothing happens if it is lost."""
         ...
 
     async def versions(self, roots: Sequence[str], /) -> Mapping[str, int]:
-        """The versions of families by their roots; those that are not kept are left out."""
+        """The versions of families by their roots; unknown ones are omitted."""
         ...
 
     async def held(self, roots: Sequence[str], /) -> Sequence[str]:
-        """The roots of those of the families of which this program has the lease."""
+        """Those of the roots whose leases this program has."""
         ...
 
     async def join(self, key: str, digest: str, process_id: str, /, *, instead_of: str = "") -> tuple[str, str]:
-        """The digest and the process that are kept under a key. If there are none, the given ones are kept.
+        """The digest and the process stored under a key. If there are none, these arguments are stored.
 
-        If the key leads to the process `instead_of`, the given ones replace it. What is kept under a key is dropped a
-        day later at the earliest.
+        If the key leads to the process `instead_of`, the arguments replace it. A key is deleted a day later at the
+        earliest.
         """
         ...
 
     async def forget_keys(self, process_ids: Collection[str], /) -> None:
-        """Drop the keys that lead to these processes, or to turns of them."""
+        """Delete the keys of these processes and of their turns."""
         ...
 
     async def context_ids(self) -> Sequence[str]:
-        """The ids of all contexts that are kept."""
+        """The ids of all stored contexts."""
         ...
 
     async def find_context(self, context_id: str, /) -> object:
-        """What is kept as the context of that id; None if there is nothing."""
+        """The value of the context of that id; None if there is none."""
         ...
 
     async def save_context(self, context_id: str, value: object, /, *, instead_of: object) -> bool:
-        """Keep a context if `instead_of` is still what is kept (None: nothing). Returns False if it is not.
+        """Save a context if `instead_of` is still its stored value (None: not stored). Returns False if it is not.
 
-        The value is not None; in a store that outlives the program, it is what JSON can say.
+        The value is not None; in a store that outlives the program, it is JSON data.
         """
         ...
 
     async def delete_context(self, context_id: str, /) -> bool:
-        """Drop what is kept as the context of that id. Returns whether there was anything. Nothing else drops it."""
+        """Delete the context of that id. Returns whether there was one. Nothing else deletes contexts."""
         ...
 
     async def events(self, root: str, /, after: int, limit: int) -> Sequence[EventRecord]:
-        """The next events of a family after the one of that number, by the id of its root, in order.
+        """The next events of a family after number `after`, by the id of its root, in order.
 
-        Those of the same save come together, so there may be a few more than `limit`.
+        Events of one save are returned together, so there may be a few more than `limit`.
         """
         ...
 
@@ -353,9 +351,9 @@ class ProcessStore(Protocol):
         ...
 
     async def family(self, process_id: str, /) -> tuple[Sequence[StoredProcess], int]:
-        """A process and all that belong to its family, the root first and each before those that it started.
+        """All processes of a process's family, the root first and each before its sub-processes.
 
-        The number is the version of the family. There are none if the process is unknown or was dropped.
+        The number is the version of the family. There are none if the process is unknown or was deleted.
         """
         ...
 
@@ -368,88 +366,88 @@ class ProcessStore(Protocol):
         statuses: Collection[str] = (),
         newest_first: bool = False,
     ) -> Sequence[ProcessRecord]:
-        """The records of all processes that are kept, oldest first, without their definitions and states.
+        """The records of all stored processes, oldest first, without their definitions and states.
 
-        `after` is the id of the process after which to begin; `caller` and `statuses` leave others out.
+        They begin after the process with the id `after`; `caller` and `statuses` filter them.
         """
         ...
 
     async def counts(self, *, without: Collection[str] = ()) -> Mapping[str, int]:
-        """How many processes that are kept have each status, `without` those of these ids."""
+        """The number of stored processes by status, without those of the ids `without`."""
         ...
 
     async def overflow(self) -> Sequence[str]:
-        """The ids of processes that wait for people and for which there is no room, longest waiting first."""
+        """The ids of waiting processes for which there is no room, longest waiting first."""
         ...
 
     async def prune(self, *, older_than: timedelta | None = None, keep: int | None = None) -> int:
-        """Drop families that ended longer ago than `older_than`, and all but the newest `keep`; return how many.
+        """Delete families that ended longer ago than `older_than`, and all but the newest `keep`; return the number.
 
-        A family in which something waits, is stuck or runs is never dropped.
+        A family with a waiting, stuck or running process is never deleted.
         """
         ...
 
     async def drop(self, root: str, /) -> bool:
-        """Drop a family by the id of its root, for good, whether it has ended or not, with what is left for it.
+        """Delete a family by the id of its root, whether it has ended or not, with the messages for it.
 
-        A lease that this program has of it is lost then. What it has cost in the last day still counts for `spent`.
-        Returns whether there was one. Raises `LeaseHeld` if another program that lives has its lease; `StoreError`.
+        A lease of this program for it is lost then. Its costs of the last day still count for `spent`. Returns whether
+        there was one. Raises `LeaseHeld` if another living program has its lease; `StoreError`.
         """
         ...
 
-    # What programs ask of each other. One that is alone has nothing to say.
+    # Communication between programs; nothing to do for a single program.
 
     async def runner(self, process_id: str, /) -> Runner | None:
         """The program that has the lease of the family of a process; None: none has, or the store is not durable."""
         return None
 
     async def due(self, limit: int, /, *, without: Collection[str] = ()) -> Sequence[Lease]:
-        """Take the leases of families whose time to wake has come and that no living program has, the eldest first.
+        """Acquire the leases of families that are due and that no living program has, longest due first.
 
         Those of the roots `without` are left to others.
         """
         return ()
 
     async def due_here(self) -> Sequence[Lease]:
-        """The leases that this program has of families whose time to wake has come, such as those that run."""
+        """The leases of this program for families that are due, such as those that run."""
         return ()
 
     async def heartbeat(self, seconds: float, /) -> None:
-        """Say that this program lives; others may take its leases when there is no other heartbeat for `seconds`."""
+        """Report that this program lives; others may take its leases if there is no other heartbeat for `seconds`."""
 
     async def wait_for_changes(self, seconds: float, /) -> None:
         """Return when another program may have written something, or after `seconds`."""
         await anyio.sleep(seconds)
 
     async def send(self, process_id: str, value: object, /) -> int:
-        """Leave a message, which JSON can say, for the program that runs a family; return its number."""
+        """Send a message (JSON data) to the program that runs a family; return its number."""
         return 0
 
     async def inbox(self) -> Sequence[Message]:
-        """The messages without a reply for the families of which this program has the lease, oldest first."""
+        """The unanswered messages for the families whose leases this program has, oldest first."""
         return ()
 
     async def reply(self, number: int, value: object, /) -> None:
-        """Reply to a message, unless it has a reply or was taken back; JSON can say the value, and it is not None."""
+        """Reply to a message, unless it has a reply or was withdrawn; the value is JSON data and not None."""
 
     async def replied(self, number: int, /) -> object:
         """The reply to a message, None as long as there is none."""
         return None
 
     async def withdraw(self, number: int, /) -> bool:
-        """Take a message back. Returns False if there is a reply to it, which stays until it is withdrawn again."""
+        """Withdraw a message. Returns False if there is a reply to it, which stays until a second withdrawal."""
         return True
 
     async def spent(self, caller: Caller, since: datetime, /) -> Mapping[str, float]:
-        """What the processes of a caller have cost since a moment, in US dollars, by the id of their root.
+        """The costs of a caller's processes since a moment, in US dollars, by the id of their root.
 
-        Only what is stored counts. For processes that run in this program, their ledgers may say more.
+        Only stored costs count. For processes that run in this program, their ledgers may have more.
         """
         return {}
 
 
 def parents_first(members: Sequence[StoredProcess]) -> Iterator[StoredProcess]:
-    """The processes of a family, the root first and each before those that it started."""
+    """The processes of a family, the root first and each before its sub-processes."""
     known = {each.process.id for each in members}
     children: dict[str, list[StoredProcess]] = {}
     for each in members:
@@ -461,12 +459,12 @@ def parents_first(members: Sequence[StoredProcess]) -> Iterator[StoredProcess]:
 
 
 def searchable(text: str) -> str:
-    """A text as it is searched: without regard to capitals."""
+    """A text prepared for searches: case-folded."""
     return text.casefold().translate(_NO_TEXT)
 
 
 def words_of(search: str) -> Sequence[str]:
-    """The different words of a search, as they are found in searchable texts. Raises `BadInput` for too many."""
+    """The different words of a search, prepared like searchable texts. Raises `BadInput` for too many."""
     words = list(dict.fromkeys(searchable(search).split()))
     if len(words) > _MOST_WORDS:
         raise BadInput(

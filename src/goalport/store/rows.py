@@ -1,7 +1,6 @@
-"""Makes rows of records and records of rows, for every database.
+"""Converts records to rows and rows to records, for every database.
 
-The values in the records are what JSON can say; a codec above has made them so. This module knows the columns of
-`tables` and no driver.
+The values in the records are JSON data from a codec. This module knows the columns of `tables`, but no driver.
 """
 
 import json
@@ -29,7 +28,7 @@ _ESCAPED: Final = json.JSONEncoder(separators=(",", ":"))
 
 
 class Row(Protocol):
-    """A row that was read: its values by the names of the columns."""
+    """A row from a query: its values by the names of the columns."""
 
     def __getitem__(self, name: str, /) -> Any: ...
 
@@ -39,13 +38,13 @@ class ProcessRows(NamedTuple):
 
     process: dict[str, object]
     parts: Mapping[str, Sequence[dict[str, object]]]
-    """What belongs to it, by the tables that the rows are for."""
+    """The rows of its parts, by table."""
     over: Sequence[str]
-    """The actions whose steps are forgotten before."""
+    """The actions whose stored steps are deleted first."""
 
 
 def rows_of(stored: StoredProcess) -> ProcessRows:
-    """The rows of a process. Raises `TypeError` or `ValueError` for a value that JSON cannot say."""
+    """The rows of a process. Raises `TypeError` or `ValueError` for a value that is no JSON data."""
 
     def placed(values: Sequence[object], first: int) -> Sequence[dict[str, object]]:
         return [{"place": place, "value": json_text(each)} for place, each in enumerate(values, first)]
@@ -78,7 +77,7 @@ def rows_of(stored: StoredProcess) -> ProcessRows:
         "object": objects,
         "history": placed(stored.history, stored.history_from),
         "spending": placed(stored.spendings, stored.spendings_from),
-        # People write reasons, and not every database takes each character of theirs as plain text.
+        # Reasons may have characters that not every database accepts as plain text.
         "question": [
             {**row(each, "wait", "answer", "reason"), "asked_at": microseconds(each.asked_at)}
             for each in stored.questions
@@ -89,7 +88,7 @@ def rows_of(stored: StoredProcess) -> ProcessRows:
 
 
 def stored_processes(processes: Sequence[Row], parts: Mapping[str, Sequence[Row]]) -> Sequence[StoredProcess]:
-    """The processes of a family, each after the one that started it, of their rows and those of all parts in order."""
+    """The processes of a family, each after its parent, from their rows and the sorted rows of all parts."""
     of_process: dict[tuple[str, int], list[Row]] = {}
     for table, rows in parts.items():
         for each in rows:
@@ -127,7 +126,7 @@ def stored_processes(processes: Sequence[Row], parts: Mapping[str, Sequence[Row]
 
 
 def process_record(row: Row, *, whole: bool = True) -> ProcessRecord:
-    """The record of a process that was read; not `whole`: without its definition, its state and its caller's claims."""
+    """The record in a row; not `whole`: without its definition, its state and its caller's claims."""
     return ProcessRecord(
         **{each: row[each] for each in ("id", "root", "parent", "agent", "status", "result")},
         caller=caller_in(row, whole=whole),
@@ -143,9 +142,9 @@ def process_record(row: Row, *, whole: bool = True) -> ProcessRecord:
 
 
 def event_records(texts: Iterable[str], after: int, limit: int) -> Sequence[EventRecord]:
-    """The events in rows after the one of that number; whole rows, until there are `limit` of them.
+    """The events in rows after the number `after`; whole rows, until there are at least `limit` events.
 
-    A save that was repeated, since its end was not known, may have left an event in two rows.
+    A save that was repeated, since its result was unknown, may have left an event in two rows.
     """
     found: list[EventRecord] = []
     for text in texts:
@@ -159,7 +158,7 @@ def event_records(texts: Iterable[str], after: int, limit: int) -> Sequence[Even
 
 
 def caller_row(caller: Caller) -> dict[str, object]:
-    """What is kept of a caller."""
+    """The columns of a caller."""
     return {
         "caller_id": caller.id,
         "caller_issuer": caller.issuer,
@@ -169,13 +168,13 @@ def caller_row(caller: Caller) -> dict[str, object]:
 
 
 def caller_in(row: Row, *, whole: bool = True) -> Caller:
-    """The caller in a row that was read; not `whole`: without the claims."""
+    """The caller in a row; not `whole`: without the claims."""
     claims: dict[str, Any] = json.loads(row["caller_claims"]) if whole else {}
     return Caller(row["caller_id"], row["caller_issuer"], frozenset(json.loads(row["caller_scopes"])), claims)
 
 
 def json_text(value: object) -> str:
-    """JSON data as databases have it."""
+    """JSON data as text for a database."""
     try:
         return to_json(value).decode()
     except PydanticSerializationError:
@@ -184,7 +183,7 @@ def json_text(value: object) -> str:
 
 
 def comparable_text(value: object) -> str:
-    """JSON data that is compared with what a database has: small numbers are written as they have always been."""
+    """JSON data as text that equals the stored text of the same data, also for texts of earlier versions."""
     text = _PLAIN.encode(value)
     try:
         text.encode()
@@ -194,10 +193,10 @@ def comparable_text(value: object) -> str:
 
 
 def microseconds(moment: datetime) -> int:
-    """A time as databases have it."""
+    """A time as a database has it, in microseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def time_of(microseconds: int) -> datetime:
-    """The time that a database has."""
+    """The time of a number of microseconds since 1970."""
     return _EPOCH + microseconds * _MICROSECOND

@@ -30,22 +30,21 @@ T = TypeVar("T")
 _READERS: Final = 4
 """The most threads, each with a connection, that read at the same time."""
 _GATHER: Final = 0.02
-"""Seconds after a transaction in which jobs are gathered for the next one, if nobody waits for them: each transaction
-waits for the disk, wakes the event loop, and makes other programs read their pages again."""
+"""Seconds after a transaction in which patient jobs are gathered for the next one: each transaction waits for the disk,
+wakes the event loop, and makes other programs read their pages again."""
 _LOOK: Final = 0.05
-"""Seconds between looks whether another program has written something."""
+"""Seconds between checks whether another program has written something."""
 _PAGES: Final = 1_000
-"""How many pages are given back in one transaction, so that others can write meanwhile."""
+"""The pages that are freed in one transaction, so that others can write in between."""
 
 
 class SqliteProcessStore(DatabaseProcessStore):
-    """Keeps the records of processes in a SQLite file, which other programs of this machine may use too.
+    """Stores the records of processes in a SQLite file, which other programs of this machine may use too.
 
-    Parameters: `synchronous` is `full`, so that what was saved survives even when the power fails, or `normal`, with
-    which it survives the end of the program, however sudden, and the last saves may be lost when the machine stops.
-    With `migrates=False` a file of an earlier version is refused and not changed.
-    A file that another program has locked is waited for, `busy_seconds` at most. The file is opened when it is first
-    needed, or by `async with`, which also closes it; saves that are under way are committed before.
+    Parameters: `synchronous` is `full`, so that saves survive a power failure, or `normal`, so that they survive a
+    crash of the program, but the last ones may be lost if the machine stops. With `migrates=False` a file of an earlier
+    version is refused and not changed. If another program has locked the file, calls wait at most `busy_seconds`. The
+    file is opened on first use, or by `async with`, which also closes it after committing pending saves.
     """
 
     def __init__(
@@ -124,7 +123,7 @@ class _SqliteDatabase:
             pass
 
     async def close(self) -> None:
-        # The last connection to be closed folds the log into the file, and only one that writes can do that.
+        # Closing the last connection moves the log into the file, which only a writing connection can do.
         self._closed = True
         with anyio.CancelScope(shield=True):
             await asyncio.to_thread(self._readers.shutdown)
@@ -135,12 +134,12 @@ class _SqliteDatabase:
 
 @cache
 def _text(statement: str) -> str:
-    """A statement as SQLite reads it."""
+    """A statement in the syntax of SQLite."""
     return statement.format_map(WORDS["sqlite"])
 
 
 def _run(cursor: sqlite3.Cursor, operation: Operation[T]) -> T:
-    """Take the steps of an operation."""
+    """Run an operation, and return its result."""
     rows: Sequence[Any] | None = None
     while True:
         try:
@@ -155,18 +154,18 @@ def _run(cursor: sqlite3.Cursor, operation: Operation[T]) -> T:
 
 
 class _Job:
-    """An operation that waits for its transaction."""
+    """A queued operation."""
 
     def __init__(self, begin: Callable[[], Operation[object]], *, patient: bool) -> None:
         self.begin = begin
         self.patient = patient
-        """Whether nobody waits for it, so that it may be committed a little later, together with others."""
+        """Whether nobody waits for it, so that it may be committed a little later, with others."""
         self.done = Commit[object]()
         self.result: object = None
         self.error: Exception | None = None
 
     def run(self, cursor: sqlite3.Cursor) -> None:
-        """Run the operation; what it refuses by itself is its own failure, and it has written nothing then."""
+        """Run the operation. A lease error is its own failure: it has written nothing, and other jobs continue."""
         self.result = self.error = None
         try:
             self.result = _run(cursor, self.begin())
@@ -174,7 +173,7 @@ class _Job:
             self.error = error
 
     def settle(self) -> None:
-        """Tell who waits how the transaction ended."""
+        """Pass the result of the transaction to the caller."""
         if self.error is not None:
             self.done.set_exception(self.error)
         else:
@@ -182,7 +181,7 @@ class _Job:
 
 
 class _Watch:
-    """Somebody who waits for changes."""
+    """A caller that waits for changes."""
 
     def __init__(self, until: float) -> None:
         self.until = until
@@ -191,7 +190,7 @@ class _Watch:
 
 
 class _Writer:
-    """The one thread that writes, and the queue before it."""
+    """The writing thread, and its queue."""
 
     def __init__(self, file: DatabaseFile) -> None:
         self._file = file
@@ -199,20 +198,20 @@ class _Writer:
         self._queue: SimpleQueue[_Job | _Watch | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._hurry = threading.Event()
-        """Set when something is queued that somebody waits for."""
+        """Set when a job is queued that somebody waits for."""
         self._written = 0.0
-        """When the last transaction was committed."""
+        """The time of the last commit."""
         self._thread: threading.Thread | None = None
         self._closed = False
         self.log_is_old = False
-        """Whether the log may hold what was deleted: it is emptied after the next transaction, and tried again then."""
+        """Whether the log may contain deleted data: it is emptied after the next transaction, or later."""
         self._watches: list[_Watch] = []
         self._next_look = 0.0
         self._seen = -1
-        """The number that SQLite raises for a connection whenever another one has written."""
+        """SQLite's `data_version`, which changes for a connection when another one has written."""
 
     def put(self, item: _Job | _Watch) -> None:
-        """Queue what is to be done. Raises `StoreError` if nothing is done any more."""
+        """Queue a job or a watch. Raises `StoreError` if the writer is closed."""
         with self._lock:
             if self._closed:
                 raise self._file.closed()
@@ -220,7 +219,7 @@ class _Writer:
             if isinstance(item, _Job) and not item.patient:
                 self._hurry.set()
             if self._thread is None:
-                # At the end of the program nobody waits any more for what is still in the queue.
+                # A daemon: at the end of the program nobody waits for queued jobs any more.
                 self._thread = threading.Thread(target=self._run, name="goalport-store", daemon=True)
                 self._thread.start()
 
@@ -244,7 +243,7 @@ class _Writer:
                 self._written = time.monotonic()
         finally:
             self._disconnect()
-            # Nobody does the rest any more, because the store is closed or a bug has ended the thread.
+            # The rest fails, because the store is closed or a bug has ended the thread.
             with self._lock:
                 self._closed = True
             rest: list[_Job | _Watch] = [*batch, *self._watches]
@@ -253,7 +252,7 @@ class _Writer:
             _settle(rest, self._file.closed())
 
     def _batch(self) -> Sequence[_Job]:
-        """All jobs that are in the queue, at least one; none: the store is closed. Patient jobs may wait for more."""
+        """All queued jobs, at least one; empty: the store is closed. Patient jobs may wait for more."""
         self._hurry.clear()
         batch: list[_Job] = []
         while (item := self._next()) is not None:
@@ -268,12 +267,12 @@ class _Writer:
                 if self._queue.empty():
                     return batch
         if batch:
-            # The end stays in the queue, behind what is committed now.
+            # The closing mark stays in the queue, for after this batch.
             self._queue.put(None)
         return batch
 
     def _next(self) -> _Job | _Watch | None:
-        """What is next in the queue. Until then, look for those who wait for changes."""
+        """The next item of the queue. Meanwhile, check for changes for the watches."""
         while self._watches or self.log_is_old:
             pause = self._next_look - time.monotonic()
             if pause <= 0:
@@ -286,7 +285,7 @@ class _Writer:
     def _look(self) -> None:
         if self.log_is_old:
             self._empty_log()
-        now = time.monotonic()  # after the log: who reads it may hinder that for longer than `_LOOK`, and jobs wait
+        now = time.monotonic()  # after the log, since readers may delay that for longer than `_LOOK`
         self._next_look, before = now + _LOOK, self._seen
         with suppress(sqlite3.Error):  # who writes next gets to know
             if self._opened is not None:
@@ -298,9 +297,9 @@ class _Writer:
             _settle(over)
 
     def _empty_log(self) -> None:
-        """Move what the log has into the file, and cut it off. Who reads it at this moment hinders that."""
+        """Move the log into the file, and truncate it, if no reader prevents that."""
         if self._opened is None:
-            self.log_is_old = False  # it went with its last connection
+            self.log_is_old = False  # it was removed with its last connection
             return
         connection = self._opened.connection
         with suppress(sqlite3.Error):  # who writes next gets to know
@@ -311,7 +310,7 @@ class _Writer:
             self.log_is_old = bool(busy)
 
     def _write(self, batch: Sequence[_Job]) -> None:
-        """Write saves in one transaction; if one of them fails, each in its own, so that the others do not suffer."""
+        """Run jobs in one transaction; if it fails, each in its own, so that one cannot fail the others."""
         begun = False
         try:
             with self._guarded():
@@ -339,7 +338,7 @@ class _Writer:
 
     @contextmanager
     def _guarded(self) -> Generator[None]:
-        """Raises errors as `StoreError`, after it has ended the transaction and, where need be, the connection."""
+        """Raises errors as `StoreError`, after a rollback or, if necessary, closing the connection."""
         try:
             with self._file.in_words():
                 yield
@@ -358,7 +357,7 @@ class _Writer:
 
 
 def _settle(waiting: Sequence[_Job | _Watch], error: StoreError | None = None) -> None:
-    """Tell those who wait, each in the event loop in which it waits, how their transaction ended."""
+    """Pass the results to the waiting callers, each in its own event loop."""
     for each in waiting:
         if error is not None and isinstance(each, _Job):
             each.error = StoreError(error.where, error.problem, error.fix, unknown=error.unknown)

@@ -1,7 +1,7 @@
-"""A file of SQLite: it is made, opened and brought to the newest schema, and errors are put into words.
+"""A SQLite file: it is created, opened and migrated to the newest schema, and errors are put into words.
 
 Nothing here runs in the event loop: opening a file may wait for another program that has locked it. The functions serve
-whatever keeps something in such a file; `DatabaseFile` is that of the store of processes.
+every store in such a file; `DatabaseFile` is that of the store of processes.
 """
 
 import os
@@ -45,14 +45,14 @@ _WORDS: Final[Mapping[int, tuple[str, str]]] = {
         "Look at the disk, its space and the limits of this program. Nothing was written; it works again by itself.",
     ),
 }
-"""What is wrong and what to do, by the kind of error."""
+"""The problem and the fix, by the primary code of the error."""
 _Worded = Callable[[str, str], StoreError]
-"""Makes the error of a problem and what to do about it."""
+"""Creates an error from a problem and a fix."""
 
 
 @contextmanager
 def in_words(error: _Worded, busy_seconds: float, words: Mapping[int, tuple[str, str]] = _WORDS) -> Generator[None]:
-    """Raises errors of SQLite and of the system as `StoreError`; `words` say some of them in another way."""
+    """Raises errors of SQLite and of the system as `StoreError`; `words` override some texts."""
     try:
         yield
     except sqlite3.Error as cause:
@@ -67,7 +67,7 @@ def in_words(error: _Worded, busy_seconds: float, words: Mapping[int, tuple[str,
 
 
 def spares_connection(error: StoreError) -> bool:
-    """Whether a connection is of use after an error: the cause lies in what was written, or goes away by itself."""
+    """Whether a connection is still usable after an error: the cause is in the values, or temporary."""
     passing = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG}
     cause = error.__cause__
     return isinstance(cause, ValueError | OverflowError) or (
@@ -76,17 +76,17 @@ def spares_connection(error: StoreError) -> bool:
 
 
 def _kind(error: sqlite3.Error) -> int:
-    """The kind of an error without its details; 0: it did not come from SQLite itself."""
+    """The primary error code; 0: the error is not from SQLite itself."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def connected(uri: str, busy_seconds: float) -> sqlite3.Connection:
-    """A connection whose transactions begin when they are told to."""
+    """A connection in autocommit mode: transactions begin only explicitly."""
     return sqlite3.connect(uri, uri=True, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
 
 
 def identity(path: Path, error: _Worded) -> tuple[int, int] | None:
-    """The device and the number of the file that is at a path now; None: there is none."""
+    """The device and inode of the file at a path; None: there is none."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -101,7 +101,7 @@ def writable(path: Path) -> bool:
 
 
 def unchanging(path: Path) -> bool:
-    """Whether a file can be read without a log, because it has none and this program could not make one."""
+    """Whether a file must be opened as immutable: it has no log, and this program cannot create one."""
     if writable(path) and writable(path.parent):
         return False
     log = Path(f"{path}-wal")
@@ -114,7 +114,7 @@ class OpenFile:
 
     connection: sqlite3.Connection
     identity: tuple[int, int] | None
-    """The device and the number of the file; None for a connection that is not used again."""
+    """The device and inode of the file; None for a connection that is not reused."""
 
     def close(self) -> None:
         self.connection.close()
@@ -123,10 +123,9 @@ class OpenFile:
 class DatabaseFile:
     """A database in a file that programs on this machine share.
 
-    Folder and file are made when they are first needed, for the user alone. A file that was there and vanishes is not
-    made again, because the processes that go on would leave halves of themselves in the new one. `options` are added to
-    the URI by which SQLite opens the file, such as `&vfs=unix-excl`. A file that is older is changed, unless `migrates`
-    is false: then it is refused.
+    Folder and file are created on first use, for this user alone. A file that vanishes while in use is not created
+    again, because running processes would be stored there incompletely. `options` are added to the URI by which SQLite
+    opens the file, such as `&vfs=unix-excl`. An older file is migrated, or refused if `migrates` is false.
     """
 
     def __init__(
@@ -143,18 +142,18 @@ class DatabaseFile:
         self._seen = False
 
     def current(self, opened: OpenFile) -> bool:
-        """Whether a connection leads to the file that is at the path now."""
+        """Whether a connection is to the file that is at the path now."""
         return opened.identity is not None and opened.identity == identity(self.path, self.error)
 
     @property
     def free_bytes(self) -> int | None:
-        """The space left on its disk; None while its folder is not there."""
+        """The free bytes on its disk; None while its folder does not exist."""
         with suppress(OSError):
             return shutil.disk_usage(self.path.parent).free
         return None
 
     def for_writing(self) -> OpenFile:
-        """A connection that writes, to a file that has the newest schema. Raises `StoreError`."""
+        """A writing connection to a file with the newest schema. Raises `StoreError`."""
         with self.in_words():
             if not self._seen:
                 make_private(self.path.parent)
@@ -164,7 +163,7 @@ class DatabaseFile:
             if found is None:
                 raise self._vanished()
             if not writable(self.path):
-                # SQLite would make a log that cannot be written either, and that would stay.
+                # SQLite would create a log that cannot be written either, and would leave it there.
                 raise self.error(*_WORDS[sqlite3.SQLITE_READONLY])
             with ExitStack() as stack:
                 connection = stack.enter_context(closing(self._connection("mode=rw")))
@@ -177,7 +176,7 @@ class DatabaseFile:
                 return OpenFile(connection, found)
 
     def for_reading(self) -> OpenFile:
-        """A connection that only reads. If the file is not there or is older, it is made or changed first."""
+        """A reading connection. If the file is missing or older, it is created or migrated first."""
         with self.in_words():
             if (found := identity(self.path, self.error)) is not None:
                 is_unchanging = unchanging(self.path)
@@ -202,7 +201,7 @@ class DatabaseFile:
             raise self._newer(version)
 
     def step(self, connection: sqlite3.Connection) -> int:
-        """The last step to the schema; 0: the database is empty. Raises `StoreError` if it is not ours or newer."""
+        """The number of the last applied step; 0: empty database. Raises `StoreError` if it is not ours or newer."""
         tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
         if "schema_version" not in tables:
             if tables:
@@ -214,7 +213,7 @@ class DatabaseFile:
         return step
 
     def _version(self, connection: sqlite3.Connection) -> tuple[int, int]:
-        """The version of the schema, and the last step to it."""
+        """The version of the schema, and the number of the last applied step."""
         made = "SELECT coalesce(max(version), 0), coalesce(max(abs(version)), 0) FROM schema_version"
         version, step = connection.execute(made).fetchone()
         return version, step
@@ -228,7 +227,7 @@ class DatabaseFile:
         deadline = time.monotonic() + self._busy_seconds
         connection.execute(f"pragma synchronous={self._synchronous}")
         connection.execute(f"pragma journal_size_limit={_LARGEST_LOG}")
-        # What is deleted is overwritten; pages that hold nothing else are given back to the system instead.
+        # Deleted data is overwritten, except in pages that become free: they are given back to the system.
         connection.execute("pragma secure_delete=fast")
         while True:
             try:

@@ -1,8 +1,8 @@
-"""The statements of a store in a database: plain SQL, with `:name` for values and `{word}` where databases differ.
+"""The statements of a store in a database: SQL with `:name` for values and `{word}` where databases differ.
 
-The names of values are those of the columns, and a few that say what they stand for: `me` is the id of this program as
-`programs` has it, `lifetime` and `age` are in microseconds, and `…_list` is a list of texts in JSON. The store puts the
-statements together; each database puts its words in.
+Values have the names of columns, and a few others: `me` is the id of this program in the table `program`, `lifetime`
+and `age` are in microseconds, and `…_list` is a list of texts in JSON. The store combines the statements; each database
+fills in its words.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +13,7 @@ Dialect = Literal["sqlite", "postgresql"]
 _SPENDING: Final = "goalport.process.ledger:Spending"
 _COSTS: Final = (f"{_SPENDING}@2", "usage", "cost"), (_SPENDING, "usage", "goalport.llm.model:TokenUsage", "cost")
 _TIMES: Final = (f"{_SPENDING}@2", "at"), (_SPENDING, "at", "$datetime", "0")
-"""Where the JSON of a spending has these: as it is written now, and as earlier versions wrote it."""
+"""The JSON paths of the cost and the time of a spending: the current one, and that of earlier versions."""
 
 
 def _in_sqlite(path: Sequence[str]) -> str:
@@ -47,42 +47,42 @@ WORDS: Final[Mapping[Dialect, Mapping[str, str]]] = {
         "spent_at": f"coalesce({', '.join(map(_in_postgres, _TIMES))})",
     },
 }
-"""What the databases say differently.
+"""The parts of SQL that differ between databases.
 
-`now` is the clock of the database in microseconds, the one clock by which programs compare times; as a query of its own
-it is evaluated once, and an index can be searched with it. `texts` makes rows with one column, `value`, of a list in
-JSON. `place` says where a text begins in another, from 1; 0: it is not in it. `same` compares what may be null.
+`now` is the database's clock in microseconds, by which all programs compare times; as a subquery it is evaluated once,
+and an index can be searched with it. `texts` expands a JSON list into rows with one column, `value`. `place` returns
+the position of a text in another, from 1; 0: it is not in it. `same` compares values that may be null.
 """
 
 
 def _listed(*columns: str, of: str = "") -> str:
-    """The names of columns as a statement lists them; `of`: the table that they are of."""
+    """A list of column names; `of`: their table."""
     return ", ".join(f"{of}.{each}" if of else each for each in columns)
 
 
 def _values(*columns: str) -> str:
-    """The values of columns, by their names."""
+    """The placeholders of columns' values."""
     return ", ".join(f":{each}" for each in columns)
 
 
 def _upsert(table: str, columns: tuple[str, ...], keys: int = 2) -> str:
-    """Adds a row, or changes the one that has its key: the first of the columns."""
+    """A statement that adds a row, or updates the row with the same key: the first `keys` columns."""
     changed = ", ".join(f"{each} = excluded.{each}" for each in columns[keys:])
     added = f"INSERT INTO {table} ({_listed(*columns)}) VALUES ({_values(*columns)})"
     return f"{added} ON CONFLICT ({_listed(*columns[:keys])}) DO UPDATE SET {changed}"
 
 
-# Saving. The lease of a family stands in the row of its root.
+# Saving. The lease of a family is in the row of its root.
 _UPDATED: Final = (
     *("agent", "caller_id", "caller_issuer", "caller_scopes", "caller_claims", "status", "ended", "final"),
     *("created_at", "finished_at", "long", "whole", "result", "run_time", "definition", "state"),
 )
-"""The columns that a save replaces. A process never changes its family; the rest is of the lease and the store."""
-# SQLite writes each index anew that has one of the columns an update names, whether it changes or not. Most saves are
-# of a process that goes on as before; `SAME` and `SAME_MEMBER` change its row unless such a column is to be changed.
+"""The columns that a save replaces. The others are fixed (the family), or belong to the lease and the store."""
+# SQLite rewrites each index with a column that an UPDATE names, even if the value is the same. Most saves do not change
+# these columns: `SAME` and `SAME_MEMBER` do not name them, and update no row if one of them has to change.
 _INDEXED: Final = ("caller_id", "caller_issuer", "status", "finished_at")
 _LONG: Final = ("definition", "state")
-"""The columns that a save may leave as they are."""
+"""The columns that a save leaves unchanged if the value is null."""
 _SHORT: Final = (
     *("number", "id", "root", "parent", *(each for each in _UPDATED if each not in (*_LONG, "run_time"))),
     *("version", "lease_owner", "lease_token", "wake_at"),
@@ -97,16 +97,16 @@ _REST: Final = ", ".join(change for each, change in _CHANGED.items() if each not
 _UNCHANGED: Final = " AND ".join(f"{each} {{same}} :{each}" for each in _INDEXED)
 _ADDED: Final = f"INSERT INTO process ({_listed(*_PROCESS[1:])}) VALUES ({_listed(*_NEW)}) ON CONFLICT (id)"
 MADE: Final = f"{_ADDED} DO NOTHING RETURNING number"
-"""Adds the root of a new family with its lease; gives its number, or no row if it is there already."""
+"""Adds the root of a new family with its lease; returns its number, or no row if the id exists already."""
 MEMBER: Final = f"{_ADDED} DO UPDATE SET {_ALL} RETURNING number"
-"""Adds the row of a process or changes it; gives its number."""
+"""Adds or updates the row of a process; returns its number."""
 SAME_MEMBER: Final = f"UPDATE process SET {_REST} WHERE id = :member AND {_UNCHANGED} RETURNING number"
 _FENCED: Final = "id = :root AND lease_token = :token"
 _HELD: Final = "version = version + 1, lease_owner = :lease_owner"
 _RETURNED: Final = "RETURNING number, version"
 LEASE: Final = f"UPDATE process SET {_HELD}, wake_at = :wake_at WHERE {_FENCED} {_RETURNED}"
 SAVED: Final = f"UPDATE process SET {_ALL}, {_HELD}, wake_at = :wake_at WHERE {_FENCED} {_RETURNED}"
-"""Changes the row of a root and the lease in it at once."""
+"""Updates the row of a root, and the lease in it."""
 SAME: Final = (
     f"UPDATE process SET {_REST}, {_HELD} WHERE {_FENCED} AND {_UNCHANGED} AND wake_at {{same}} :wake_at {_RETURNED}"
 )
@@ -119,7 +119,7 @@ _PARTS: Final = {
     "question": ("process", "place", "id", "action", "status", "in_action", "asked_at", "wait", "answer", "reason"),
     "journal": ("process", "place", "action", "kind", "name", "value"),
 }
-"""The tables of what belongs to a process, in order; each begins with its key."""
+"""The tables of a process's parts, in order, with their columns; the first two are the key."""
 PARTS_SAVED: Final = {table: _upsert(table, columns) for table, columns in _PARTS.items()}
 EVENTS_SAVED: Final = _upsert("event", ("process", "number", "value"))
 
@@ -179,7 +179,7 @@ TIDIED: Final = (
     f"DELETE FROM idempotency_key WHERE made_at < {_DAY_AGO}",
     f"DELETE FROM dropped_cost WHERE dropped_at < {_DAY_AGO}",
 )
-"""Remove messages that nobody waits for any more, and keys and costs that are old."""
+"""Delete messages that nobody waits for any more, and old keys and costs."""
 _OUTDATED: Final = "CASE WHEN idempotency_key.process = :instead_of THEN"
 _JOINED: Final = ", ".join(
     f"{each} = {_OUTDATED} excluded.{each} ELSE idempotency_key.{each} END" for each in ("digest", "process", "made_at")
@@ -188,8 +188,8 @@ JOINED: Final = f"""
     INSERT INTO idempotency_key (key, digest, process, made_at) VALUES (:key, :digest, :process, {{now}})
     ON CONFLICT (key) DO UPDATE SET {_JOINED} RETURNING digest, process
 """
-"""Keeps a process under a key, unless there is one that it is not `instead_of`; gives what is kept then."""
-# The key of a turn leads to its process and, behind a colon, to the message that began it.
+"""Stores a process under a key unless another than `instead_of` is stored; returns what is stored then."""
+# For a turn, `process` is the id of its process, a colon and the message that began the turn.
 FORGOTTEN_KEYS: Final = """
     DELETE FROM idempotency_key
     WHERE substr(process, 1, {place}(process || ':', ':') - 1) IN (SELECT value FROM {texts}(:process_list))
@@ -199,11 +199,11 @@ CONTEXT: Final = "SELECT value FROM context WHERE id = :id"
 NEW_CONTEXT: Final = """
     INSERT INTO context (id, value, saved_at) VALUES (:id, :value, {now}) ON CONFLICT (id) DO NOTHING RETURNING id
 """
-"""Adds a context; gives no row if there is one of that id."""
+"""Adds a context; returns no row if the id exists already."""
 CHANGED_CONTEXT: Final = """
     UPDATE context SET value = :value, saved_at = {now} WHERE id = :id AND value = :before RETURNING id
 """
-"""Changes a context that is as it was `before`; gives no row otherwise."""
+"""Updates a context whose value is `before`; returns no row otherwise."""
 DELETED_CONTEXT: Final = "DELETE FROM context WHERE id = :id RETURNING id"
 
 # Dropping.
@@ -213,12 +213,12 @@ _OVER: Final = f"""
     AND NOT EXISTS (SELECT * FROM process AS member WHERE member.root = process.root AND NOT member.final)
 """
 OLD: Final = f"{_OVER} AND finished_at < {{now}} - :age ORDER BY finished_at LIMIT :limit"
-"""The roots of families that ended before that age."""
+"""The roots of families that ended longer ago than `age`."""
 TOO_MANY: Final = f"{_OVER} ORDER BY finished_at DESC, number DESC LIMIT :limit OFFSET :keep"
-"""The roots of families that have ended, without the newest."""
-# Where programs write at the same time, nobody claims what is being dropped.
+"""The roots of ended families, without the newest."""
+# If programs write at the same time (PostgreSQL), the rows are locked, so that nobody claims a family being deleted.
 STILL_OVER: Final = f"{_OVER} AND root {_ROOTS} {{unlocked}}"
-"""Those of some roots whose families have ended and that nobody runs."""
+"""Those roots whose families have ended and that nobody runs."""
 DROPPED: Final = (
     *(
         f"DELETE FROM {each} WHERE process IN (SELECT number FROM process WHERE root {_ROOTS})"
@@ -226,7 +226,7 @@ DROPPED: Final = (
     ),
     f"DELETE FROM process WHERE root {_ROOTS}",
 )
-# By numbers, so that PostgreSQL takes the keys of these tables also where it knows little of what is in them.
+# By numbers, so that PostgreSQL uses the keys of these tables even without statistics.
 MEMBERS: Final = "SELECT number FROM process WHERE root = :root"
 MEMBER_DROPPED: Final = (
     *(f"DELETE FROM {each} WHERE process = :member" for each in (*_PARTS, "event")),
@@ -265,7 +265,7 @@ _CHOICES: Final = {
 
 
 def listing(wanted: Collection[str], *, newest_first: bool) -> str:
-    """The records of processes in order, without their long values; `wanted` are the parameters that choose."""
+    """The query for records of processes, without their long values; `wanted` are the filters in use."""
     chosen = [text.format(order="<" if newest_first else ">") for each, text in _CHOICES.items() if each in wanted]
     where, order = f"WHERE {' AND '.join(chosen)}" if chosen else "", "DESC" if newest_first else "ASC"
     limit = "LIMIT :limit" if "limit" in wanted else ""
@@ -297,7 +297,7 @@ COSTS_KEPT: Final = """
     FROM process JOIN spending ON spending.process = process.number
     WHERE root = :root AND {spent_at} >= :since_text AND {cost} > 0
 """
-"""Keeps what a family has cost lately that is going to be dropped."""
+"""Keeps the recent costs of a family that is being deleted."""
 
 # Conversations.
 _CONVERSATION_GIVEN: Final = (
@@ -309,13 +309,13 @@ CONVERSATION_ADDED: Final = f"""
     INSERT INTO conversation ({_listed(*_CONVERSATION)}) VALUES (:id, 1, '', {_values(*_CONVERSATION_GIVEN)})
     ON CONFLICT (id) DO NOTHING RETURNING number
 """
-"""Adds a conversation; gives its number, or no row if there is one of its id."""
+"""Adds a conversation; returns its number, or no row if the id exists already."""
 CONVERSATION_CHANGED: Final = f"""
     UPDATE conversation SET {", ".join(f"{each} = :{each}" for each in _CONVERSATION_GIVEN)}, version = version + 1,
         earlier_processes = earlier_processes || CASE WHEN process = :process THEN '' ELSE ' ' || process END
     WHERE id = :id AND version = :known RETURNING number
 """
-"""Changes a conversation that has the `known` version; gives its number, or no row."""
+"""Updates a conversation that has the version `known`; returns its number, or no row."""
 CONVERSATION: Final = f"SELECT number, {_listed(*_CONVERSATION)} FROM conversation WHERE id = :id"
 CONVERSATION_DELETED: Final = "DELETE FROM conversation WHERE id = :id RETURNING number"
 _CONVERSATION_MESSAGE: Final = ("id", "parent", "role", "at", "name", "text", "value")
@@ -326,7 +326,7 @@ CONVERSATION_MESSAGE_ADDED: Final = f"""
         :searchable, {_values(*_CONVERSATION_MESSAGE)}
     ) ON CONFLICT (conversation, id) DO NOTHING
 """
-"""Adds a message behind the others, unless the conversation has one of its id."""
+"""Adds a message after the others, unless the conversation has one of its id."""
 CONVERSATION_MESSAGES: Final = f"""
     SELECT message.number, {_listed(*_CONVERSATION_MESSAGE, of="message")}
     FROM conversation_message AS message JOIN conversation ON conversation.number = message.conversation
@@ -348,7 +348,7 @@ _CONVERSATION_CHOICES: Final = {
 
 
 def conversations(wanted: Collection[str]) -> str:
-    """The conversations, the one that was updated last first; `wanted` are the parameters that choose."""
+    """The query for conversations, the most recently updated first; `wanted` are the filters in use."""
     where = " AND ".join(text for each, text in _CONVERSATION_CHOICES.items() if each in wanted) or "TRUE"
     found = f"SELECT {_listed(*_CONVERSATION)} FROM conversation WHERE {where}"
     return f"{found} ORDER BY updated_at DESC, number DESC LIMIT :limit"

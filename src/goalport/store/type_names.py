@@ -1,14 +1,14 @@
 """Types and plain values as JSON: values of the standard library, and the names under which classes are stored.
 
-Values that hold no other values, such as bytes, times, paths and addresses, have a tag and two functions, and come back
-as the same type, with the fold and the zone of a time. Written as text is what JSON cannot say: numbers that are not
-finite, integers that others read as floats, half surrogate pairs.
+Values without other values inside, such as bytes, times, paths and URLs, have a tag and two functions, and are read as
+the same type, with the fold and the zone of a time. Values that JSON lacks are written as text: numbers that are not
+finite, integers that others read as floats, lone surrogates.
 
-A class of the workspace is named from there (`agents.star_news:Writeup`), any other by its module (`module:qualname`),
-and one that is marked with `@persistent` by the name it is given; expressions such as `list[Story]` are made of these.
-A name never imports or calls anything: it finds classes that the program has imported already, and those of a few
-modules that goalport itself imports late. So whoever can write to a store can choose among the classes that are there,
-and can load no code.
+A class of the workspace is named by its place there (`agents.star_news:Writeup`), any other by its module
+(`module:qualname`), and a class marked with `@persistent` by the name of the mark; type expressions such as
+`list[Story]` are composed of these. A name never imports or calls anything: it finds classes that the program has
+imported already, and those of a few modules that goalport itself imports late. So somebody who can write to a store can
+choose among existing classes, but can load no code.
 """
 
 import importlib
@@ -49,12 +49,12 @@ BAD_DATA: Final = (
     ZoneInfoNotFoundError,
     re.error,
 )
-"""What reading raises for data that is not what the tag says."""
+"""The exceptions for data that does not fit its tag."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standard:
-    """How values of a class are written and read. Nothing else but the class itself is called to read them."""
+    """How values of a class are written and read. Reading calls nothing but the class itself."""
 
     tag: str
     write: Callable[[Any], Json]
@@ -62,7 +62,7 @@ class Standard:
 
 
 def _of_text(tag: str, make: Callable[[str], object]) -> Standard:
-    """A class whose values are their texts."""
+    """A class whose values are written as their `str`."""
 
     def read(data: object) -> object:
         if type(data) is not str:
@@ -119,7 +119,7 @@ def _write_timedelta(value: timedelta) -> list[int]:
 
 
 def _write_moment(value: datetime | time) -> Json:
-    """A date with time or a time, without its zone: `fromisoformat` would replace the zone by an offset."""
+    """A datetime or a time, with its zone apart: `fromisoformat` would replace the zone by an offset."""
     text, zone = value.replace(tzinfo=None, fold=0).isoformat(), _write_zone(value.tzinfo)
     return [text, zone, value.fold] if value.fold else [text, zone] if zone is not None else text
 
@@ -175,20 +175,20 @@ STANDARD: Final[dict[type, Standard]] = {
     type(Path()): _of_text("$path", Path),
     **{cls: _of_text(f"${cls.__name__.lower()}", cls) for cls in _ADDRESSES},
 }
-"""The kinds by their exact classes; a subclass may hold more, and is no standard type."""
+"""The standard types by exact class; a subclass may hold more data, and is none of them."""
 STANDARD_TAGS: Final = {each.tag: each.read for each in STANDARD.values()}
 
 
 C = TypeVar("C", bound=type)
 Upcast = Callable[[int, dict[str, Any]], Mapping[str, Any]]
-"""Takes the version of stored fields and the fields by name, and returns the fields that the class has today."""
+"""Gets the version and the fields of a stored object, and returns the fields of today's class."""
 
 _MARK: Final = "__goalport_persistent__"
 _NAME: Final = re.compile(r"[A-Za-z_][\w.\-:]*")
 _FOLDERS: Final = ("agents.", "tools.")
-"""The folders of a workspace. An installed package may be called the same, and is written with a slash before."""
+"""The folders of a workspace. Names of equally named installed packages begin with a slash."""
 _WINGS: Final = ("agents", "base", "knowledge", "models", "runtime", "server", "tools")
-"""The folders of goalport that names leave out: `goalport.domain.wait_for:WaitFor`, wherever `domain` stands."""
+"""The folders of goalport that names omit: `goalport.domain.wait_for:WaitFor`, wherever `domain` is."""
 _IN_WING: Final = re.compile(r"goalport\.(?:agents|base|knowledge|models|runtime|server|tools(?=\.upstream))\.")
 _MOVED: Final = {
     "goalport.domain.decorators:PlannerType": "goalport.domain.planner_type:PlannerType",
@@ -202,16 +202,16 @@ _MOVED: Final = {
         for name in names.split()
     },
 }
-"""Classes of goalport below this room, which `@persistent` cannot mark, by their modules: as they are stored."""
+"""Classes of goalport in lower rooms, which cannot use `@persistent`: today's name, and the stored one."""
 _STAND: Final = {stored: now for now, stored in _MOVED.items()}
 _LATE: Final = frozenset({"mcp_types", "pydantic_ai.messages", "pydantic_ai.usage"})
-"""Modules that goalport imports when it needs them, and whose objects its records hold."""
+"""Modules that goalport imports late, and whose objects its records contain."""
 _LOCAL: Final = "<locals>"
 
 
 @dataclass(frozen=True, slots=True)
 class Persistent:
-    """What `@persistent` says of a class."""
+    """The arguments of `@persistent` for a class."""
 
     name: str
     version: int
@@ -221,10 +221,10 @@ class Persistent:
 def persistent(name: str, *, version: int = 1, upcast: Upcast | None = None) -> Callable[[C], C]:
     """Store objects of a class under a name that stays when the class is renamed, moved or changed.
 
-    `name`: any name that no other class has; the earlier name of a class (`agents.star_news:Writeup`) reads what was
-    stored under it. `version`: raise it by one whenever stored fields no longer fit the class. `upcast`: is called with
-    the version and the fields of an object that was stored by an earlier version, and returns the fields that the class
-    has today; for a member of an enum, the fields are its `name`.
+    `name`: any name that no other class has; use the earlier name of a class (`agents.star_news:Writeup`) to read what
+    was stored under it. `version`: raise it by one whenever stored fields no longer fit the class. `upcast`: is called
+    with the version and the fields of an object that was stored by an earlier version, and returns the fields that the
+    class has today; for a member of an enum, the fields are its `name`.
     """
 
     def mark(cls: C) -> C:
@@ -243,15 +243,15 @@ def persistent(name: str, *, version: int = 1, upcast: Upcast | None = None) -> 
 
 
 def persistent_mark(cls: type) -> Persistent | None:
-    """What `@persistent` says of a class itself; a subclass is another class, with a name of its own."""
+    """The mark of a class itself; a subclass is another class, with a name of its own."""
     return vars(cls).get(_MARK)
 
 
 class TypeNames:
-    """Names of classes, and classes by their names, among the imported modules.
+    """Finds names of classes, and classes by name, among the imported modules.
 
-    Make a new one when a workspace is loaded again: its classes are new then. `workspace` is the package under which
-    modules of the workspace are imported.
+    Create a new one when a workspace is loaded again, since its classes are new then. `workspace` is the package under
+    which modules of the workspace are imported.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ class TypeNames:
         """The number of modules that were searched for marked classes."""
 
     def name_of(self, kind: Any) -> str:
-        """The name under which a class, a `NewType` or an alias is stored. Raises `Unstorable` where it has none."""
+        """The name under which a class, a `NewType` or an alias is stored. Raises `Unstorable` if it has none."""
         name = self._names.get(kind)
         if name is None:
             name = self._names[kind] = self._name_of(kind)
@@ -296,7 +296,7 @@ class TypeNames:
         return _MOVED.get(found, found)
 
     def find(self, name: str) -> Any:
-        """The class, `NewType` or alias of a name. Raises `Unreadable` where there is none, or more than one."""
+        """The class, `NewType` or alias of a name. Raises `Unreadable` if there is none, or more than one."""
         found = self._found.get(name)
         if found is None:
             found = self._found[name] = self._find(name)
@@ -331,7 +331,7 @@ class TypeNames:
         return found
 
     def _lookup(self, module: str, qualname: str) -> Any:
-        """What a module has under a qualified name, if it is a type. Runs no code of the module or of classes."""
+        """The type with a qualified name in a module, or None. Runs no code of the module or of classes."""
         if (module, qualname) == ("builtins", "NoneType"):
             return NoneType
         if module in _LATE and module not in self._modules:
@@ -359,13 +359,13 @@ _EXAMPLES: Final[tuple[Any, ...]] = (
     Literal[0],
 )
 TYPE_FORMS: Final = frozenset[type]({TypeAliasType, *map(type, _EXAMPLES)})
-"""The classes of type expressions that are no classes themselves."""
+"""The classes of type expressions that are not classes."""
 
 
 def written_type(kind: Any, names: TypeNames, write: Callable[[object], Json]) -> Json:
-    """A type expression as JSON; `write` writes the values in it. Raises `Unstorable` for one without a stable form.
+    """A type expression as JSON; `write` encodes the values in it. Raises `Unstorable` for one without a stable form.
 
-    What is read is equal to it, and may be another form of the same: `list[int]` for `List[int]`.
+    It is read as an equal type, perhaps in another form: `list[int]` for `List[int]`.
     """
     if kind is None or kind is ...:
         return None if kind is None else "..."
@@ -387,7 +387,7 @@ def written_type(kind: Any, names: TypeNames, write: Callable[[object], Json]) -
 
 
 def read_type(data: Json, names: TypeNames, read: Callable[[Json], object]) -> Any:
-    """The type expression of JSON data; `read` reads the values in it. Raises `Unreadable` for data that is none."""
+    """The type expression of JSON data; `read` decodes the values in it. Raises `Unreadable` for other data."""
 
     def each_of(parts: list[Json]) -> tuple[Any, ...]:
         return tuple(read_type(each, names, read) for each in parts)

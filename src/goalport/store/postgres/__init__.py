@@ -1,6 +1,6 @@
-"""PostgreSQL for whatever keeps something there: its address, its server, and connections to it.
+"""PostgreSQL for all stores: its address, its server, and connections to it.
 
-Nothing here knows what is kept. asyncpg is imported with the first connection. Above: the store of processes, the
+Nothing here knows what is stored. asyncpg is imported with the first connection. Above: the store of processes, the
 store of documents, and settings, which check an address.
 """
 

@@ -1,7 +1,7 @@
 """The store in PostgreSQL: many programs on many machines share it, and each takes over from those that end.
 
-Each operation is a transaction of its own on a connection of a small pool; PostgreSQL itself lets commits that meet
-share a wait for its disk.
+Each operation is a transaction of its own on a connection of a small pool; PostgreSQL itself combines concurrent
+commits into one wait for its disk (group commit).
 """
 
 import asyncio
@@ -27,31 +27,31 @@ T = TypeVar("T")
 
 _VALUE: Final = re.compile(r"(?<![\w:]):(\w+)")
 _QUIET: Final = {CLAIMED, TAKEN, *TIDIED}
-"""What nobody waits for, besides what is in one of the quiet tables."""
+"""Statements that trigger no notification, in addition to those that write quiet tables."""
 _QUIET_TABLES: Final = {"program", "conversation", "conversation_message"}
 _GATHERED: Final = 0.01
-"""Seconds in which what is written becomes one notification, at least; twice as many at most."""
+"""Least seconds for which writes are gathered into one notification; at most twice as many."""
 _ON_ITS_WAY: Final = 0.003
-"""Seconds after a write within which a notification that arrives may have been sent before it."""
+"""Seconds after a write in which an arriving notification may have been sent before that write."""
 _ENOUGH: Final = 2
-"""How many others have to notify for all to have heard of it: nobody listens to itself."""
+"""The number of other notifiers that makes an own notification needless: nobody receives its own."""
 _APART: Final = 0.05
-"""Seconds between two returns to those who wait, at least, however much is written."""
+"""Least seconds between two returns of `wait`, however much is written."""
 _POLLED: Final = 1.0
-"""Seconds after which who waits looks in any case."""
+"""Seconds after which `wait` returns in any case."""
 _ALIVE: Final = 30.0
-"""Seconds after which a quiet connection is tried, since one may be lost without a word."""
+"""Seconds after which an idle connection is tested, since it may be lost without notice."""
 
 
 class PostgresProcessStore(DatabaseProcessStore):
-    """Keeps the records of processes in a PostgreSQL database, which programs on other machines may use too.
+    """Stores the records of processes in a PostgreSQL database, which programs on other machines may use too.
 
     Parameters: `url` as `postgresql://user:password@host:port/database`, with the options that asyncpg reads; at most
-    `connections` are opened, besides the one by which programs hear of each other. `pooler`: they are those of a
-    program such as PgBouncer that may give each transaction another one, so nothing is prepared in them, and
-    changes are polled for. What has not happened after `seconds` fails. The tables are made in `schema`;
-    with `migrates=False` those of an earlier version are refused and not changed.
-    Nothing is connected before it is needed; `async with` connects at once, and closes.
+    `connections` are opened, and one more for notifications between programs. `pooler`: a program such as PgBouncer is
+    in between and may use another connection for each transaction, so no statements are prepared, and changes are
+    polled for. An operation that takes more than `seconds` fails. The tables are created in `schema`; with
+    `migrates=False` those of an earlier version are refused and not changed. The first use connects; `async with`
+    connects at once, and closes.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class PostgresProcessStore(DatabaseProcessStore):
     ) -> None:
         tables = process_tables(schema)
         server = DatabaseServer(PostgresAddress(url), tables, seconds, pooler=pooler, migrates=migrates)
-        # What a database adds to the tables, such as a trigger, finds the rest where it always does.
+        # Triggers and the like that others have added to the tables find their own schemas too.
         server.local = f'SET LOCAL search_path TO {server.quoted}, "$user", public'
         super().__init__(_PostgresDatabase(server, connections))
 
@@ -104,7 +104,7 @@ class _PostgresDatabase:
 
         def known(done: asyncio.Task[tuple[T, bool]]) -> None:
             if not done.cancelled():
-                done.exception()  # who was cancelled does not ask for it
+                done.exception()  # marks it as retrieved, as a cancelled caller does not ask for it
             end.set_result(None)
 
         task.add_done_callback(known)
@@ -126,12 +126,12 @@ class _PostgresDatabase:
         await self._connections.close()
 
     def _notified(self) -> Coroutine[Any, Any, None]:
-        """What listens and notifies, in the event loop in which connections are opened."""
+        """The task that listens and notifies, for the event loop in which connections are opened."""
         self._notifications = ChangeNotifications(self._server)
         return self._notifications.run()
 
     async def _run(self, begin: Callable[[], Operation[T]], *, reading: bool) -> tuple[T, bool]:
-        """Take the steps of an operation. Returns also whether it may have written what others wait for."""
+        """Run an operation. Returns its result, and whether it may have written what other programs wait for."""
 
         async def work(connection: Connection) -> tuple[T, bool]:
             operation, changed = begin(), False
@@ -153,13 +153,13 @@ class _PostgresDatabase:
 
 
 class _Text(NamedTuple):
-    """A statement as PostgreSQL reads it."""
+    """A statement in the syntax of PostgreSQL."""
 
     query: str
     names: Sequence[str]
-    """Those of its values, by their numbers."""
+    """The names of its values, in the order of their numbers."""
     changes: bool
-    """Whether it may write what others wait for; that programs live is not worth waking them all."""
+    """Whether it may write what other programs wait for; heartbeats and the like do not wake them."""
 
     def values(self, given: Values) -> list[object]:
         return [given[each] for each in self.names]
@@ -183,16 +183,16 @@ class ChangeNotifications:
         self._wanted, self._written, self._heard = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._written_at = self._returned = 0.0
         self._notified_by: dict[int, float] = {}
-        """When each of the other programs has notified last, by the process that serves it."""
+        """The time of the last notification of each other program, by the pid of its server process."""
 
     def notify(self) -> None:
-        """Let the others know that something was written."""
+        """Notify the other programs that something was written."""
         self._wanted.set()
         self._written.set()
         self._written_at = time.monotonic()
 
     async def wait(self, seconds: float) -> None:
-        """Return when another program has notified, or after a while."""
+        """Return when another program has notified, or after at most `seconds`."""
         self._wanted.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(min(seconds, _POLLED)):
@@ -202,9 +202,9 @@ class ChangeNotifications:
         self._returned = time.monotonic()
 
     async def run(self) -> None:
-        """Keep a connection from the first time that one is of use, and for ever."""
+        """Keep a connection for notifications, from its first use on, until cancelled."""
         if self._server.pooler:
-            # It keeps no connection for one program, so nobody can listen behind it.
+            # Behind a pooler no connection belongs to one program, so none can listen.
             await asyncio.Event().wait()
         await self._wanted.wait()
         while True:
@@ -216,11 +216,11 @@ class ChangeNotifications:
                 finally:
                     connection.terminate()
             await asyncio.sleep(_POLLED)
-            # Nobody knows what was notified meanwhile.
+            # Notifications may have been missed meanwhile.
             self._heard.set()
 
     async def _listen(self, connection: Connection) -> None:
-        """Notify and hear notifications until the connection is lost."""
+        """Send and receive notifications until the connection is lost."""
         channel, me = self._server.schema, connection.get_server_pid()
 
         def heard(_: object, pid: int, *__: object) -> None:
@@ -228,7 +228,7 @@ class ChangeNotifications:
                 self._heard.set()
                 self._notified_by[pid] = time.monotonic()
 
-        # Whoever waits below for something to notify goes on when the connection is lost.
+        # The wait below ends when the connection is lost.
         connection.add_termination_listener(lambda _: self._written.set())
         await connection.add_listener(channel, heard)
         while not connection.is_closed():
@@ -240,7 +240,7 @@ class ChangeNotifications:
             self._notified_by = {pid: at for pid, at in self._notified_by.items() if at > since}
             written = self._written.is_set()
             self._written.clear()
-            if written and len(self._notified_by) >= _ENOUGH:  # every program has heard something since
+            if written and len(self._notified_by) >= _ENOUGH:  # then every program has received a notification since
                 continue
             query = "SELECT pg_notify($1, '')" if written else "SELECT $1::TEXT"
             async with asyncio.timeout(self._server.seconds):

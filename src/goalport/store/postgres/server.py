@@ -1,4 +1,4 @@
-"""The server of a PostgreSQL database: it is reached, brought to the newest tables, and its errors are put into words.
+"""The server of a PostgreSQL database: connections to it, migrations of its tables, and its errors in words.
 
 The tables are in a schema of their own, so that a program may have them in a database that it uses for other things.
 asyncpg is imported with the first connection.
@@ -26,9 +26,9 @@ _SCHEMES: Final = {"postgresql", "postgres", "postgresql+asyncpg"}
 _HOSTS: Final = re.compile(r"(?:(?:[\w.%-]*|\[[\da-fA-F:.]+\])(?::\d+)?(?:,|$))*")
 _EXPECTED: Final = "should be the URL of a PostgreSQL database, postgresql://user:password@host:port/database"
 _STATEMENTS: Final = 200
-"""Prepared statements that a connection keeps; there are fewer."""
+"""The most prepared statements that a connection keeps; there are fewer in use."""
 _ATTEMPTS: Final = 3
-"""How often a transaction is begun on good connections, when those before had a conflict with another."""
+"""The most attempts at a transaction that conflicts with others, on working connections."""
 _TABLES: Final = """
     SELECT relname FROM pg_class
     WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1) AND relkind IN ('r', 'p', 'v', 'm', 'f')
@@ -74,7 +74,7 @@ _WORDS: Final = {
     "57P03": ("It is starting or stopping.", f"Try again. {_AGAIN}"),
     "58": ("It cannot read or write its files: {error}.", f"Look at its disk. {_AGAIN}"),
 }
-"""What is wrong and what to do, by SQLSTATE or the class of it."""
+"""The problem and the fix, by SQLSTATE or its class."""
 
 
 def driver() -> Any:
@@ -85,15 +85,15 @@ def driver() -> Any:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """What PostgreSQL, its driver and the system raise."""
+    """The exceptions of PostgreSQL, its driver and the system."""
     asyncpg = driver()
     return asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError
 
 
 class PostgresAddress:
-    """The URL of a database; as text it is without password and options.
+    """The URL of a database; its `str` has no password and no options.
 
-    Raises `ValueError` for what is none. The message repeats nothing of it, since that may be a password.
+    Raises `ValueError` for a text that is no such URL. The message quotes nothing of it, since that may be a password.
     """
 
     def __init__(self, url: str) -> None:
@@ -101,7 +101,7 @@ class PostgresAddress:
         if not delimiter or scheme.lower() not in _SCHEMES:
             raise ValueError(_EXPECTED)
         self.url = f"postgresql://{rest}"
-        """As the driver reads it."""
+        """The URL as the driver reads it."""
         parts = urlsplit(self.url)
         user_info, _, hosts = parts.netloc.rpartition("@")
         user = user_info.partition(":")[0]
@@ -121,7 +121,7 @@ Row = Mapping[str, Any]
 
 
 class Connection(Protocol):
-    """What a connection of asyncpg does."""
+    """The used part of asyncpg's connection."""
 
     async def fetch(self, query: str, *values: object) -> Sequence[Row]: ...
     async def execute(self, query: str, *values: object) -> str: ...
@@ -134,7 +134,7 @@ class Connection(Protocol):
 
 
 class Pool(Protocol):
-    """What a pool of asyncpg does."""
+    """The used part of asyncpg's pool."""
 
     def acquire(self) -> AbstractAsyncContextManager[Connection]: ...
     async def close(self) -> None: ...
@@ -142,28 +142,27 @@ class Pool(Protocol):
 
 
 class Tables(NamedTuple):
-    """The tables that programs share, and how they are made."""
+    """The tables that programs share, and how they are created."""
 
     schema: str
     steps: Sequence[Sequence[str]]
-    """The statements that make each version of the tables of the one before; those of the first make `schema_version`
-    too, with columns `version` and `applied_at`."""
+    """The statements of each step from one version of the tables to the next; those of the first also create
+    `schema_version`, with columns `version` and `applied_at`."""
     pooled: str
-    """What to do when there is a pooler of which nobody knew, as a sentence."""
+    """What to do about a pooler that the settings do not name, as a sentence."""
     fewer: str
-    """What lowers the number of connections, as a part of a sentence."""
+    """How to lower the number of connections, as a part of a sentence."""
     expansions: frozenset[int] = frozenset()
-    """The numbers of the steps that make no version, because programs which do not know them go on beside them."""
+    """The numbers of steps that make no new version, because programs that do not know them can continue."""
     prepared: "Callable[[Connection], Awaitable[None]] | None" = None
-    """What else is done with each new connection, when its tables are the newest."""
+    """A function that prepares each new connection, after the tables are up to date."""
 
 
 class DatabaseServer:
-    """A database at an address, and the schema in it whose tables programs share.
+    """A database at an address, and the schema with the tables that programs share.
 
-    Whatever it is asked for is there, or fails, within `seconds`. Behind a `pooler` each transaction may have another
-    connection, so nothing is kept in one. Tables that are older are changed, unless `migrates` is false: then they are
-    refused.
+    Each request to it succeeds or fails within `seconds`. Behind a `pooler` each transaction may use another
+    connection, so connections keep no state. Older tables are migrated, or refused if `migrates` is false.
     """
 
     def __init__(
@@ -173,11 +172,11 @@ class DatabaseServer:
         self.seconds, self.pooler, self._migrates = seconds, pooler, migrates
         self._latest = max({*range(1, len(tables.steps) + 1)} - tables.expansions)
         self.quoted = '"' + tables.schema.replace('"', '""') + '"'
-        """The schema as a statement names it."""
+        """The schema's name, quoted for statements."""
         self._current = f"SELECT FROM {self.quoted}.schema_version WHERE version >= {self._latest}"
-        """Finds one row as long as the schema is the one that this program knows."""
+        """A query that finds one row as long as the schema has the version of this program."""
         self.local = ""
-        """Statements with which each transaction begins, without values."""
+        """Statements without values that begin each transaction."""
         self._seen = False
         if find_spec("asyncpg") is None:
             raise self.error("It needs a library that is not installed.", "Run pip install 'goalport[postgres]'.")
@@ -185,16 +184,16 @@ class DatabaseServer:
         self._options = {"timeout": seconds, "statement_cache_size": 0 if pooler else _STATEMENTS}
 
     async def connect(self) -> Connection:
-        """A connection of its own. Raises `StoreError`."""
+        """A new connection outside of any pool. Raises `StoreError`."""
         with self.in_words():
             async with asyncio.timeout(self.seconds):
                 return await driver().connect(self._address.url, **self._options)
 
     async def pool(self, size: int) -> Pool:
-        """Connections to a database that has the newest schema; each is made when it is needed."""
+        """A pool of connections to a database with the newest schema; each is opened when it is needed."""
 
         async def kept(_: Connection) -> None:
-            """A connection comes back as it was taken: nothing is kept in one, and its transaction has ended."""
+            """Do nothing: a returned connection has no state, and its transaction has ended."""
 
         return await driver().create_pool(
             self._address.url, min_size=0, max_size=size, init=self._prepare, reset=kept, **self._options
@@ -202,13 +201,13 @@ class DatabaseServer:
 
     @asynccontextmanager
     async def transaction(self, connection: Connection, *, reading: bool = False) -> AsyncGenerator[None]:
-        """A transaction that is committed at the end of the block, in a database that has the schema of this program.
+        """A transaction that is committed at the end of the block, in a database with the schema of this program.
 
-        Raises `StoreError` if it has another, or if it is unknown whether it was committed, and errors of the driver.
+        Raises `StoreError` for another schema, or if it is unknown whether it was committed, and errors of the driver.
         """
         begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if reading else "BEGIN"
         async with self._ended(connection):
-            # In one round trip; the status is that of the last statement. A program that stands still keeps no locks.
+            # One round trip, with the status of the last statement. A program that hangs loses its locks.
             idle = f"SET LOCAL idle_in_transaction_session_timeout = {round(self.seconds * 1000)}"
             if await connection.execute(f"{begin}; {idle}; {self.local}; {self._current}") != "SELECT 1":
                 raise self._changed("another schema")
@@ -216,21 +215,21 @@ class DatabaseServer:
             try:
                 await connection.execute("COMMIT")
             except _failures() as error:
-                if reading or not _has_ended(error):  # what was read is known, and can be read again
+                if reading or not _has_ended(error):  # a read can be repeated
                     raise
                 unknown = "The connection ended while it committed, so what was written is there or is not: {error}."
                 raise self.error(unknown, "Write the same again.", error, unknown=True) from error
             except asyncio.CancelledError:
                 if reading:
                     raise
-                # It takes too long. Of this, `asyncio.timeout` makes the `TimeoutError` that is put into words.
+                # The commit takes too long. `asyncio.timeout` turns this into the `TimeoutError` for `in_words`.
                 raise asyncio.CancelledError(_COMMITTING) from None
 
     @asynccontextmanager
     async def changing(self, connection: Connection) -> AsyncGenerator[None]:
-        """A transaction in which no other program changes the tables; those that start together wait here.
+        """A transaction in which no other program changes the tables; programs that start at the same time wait here.
 
-        It looks first what is to be changed, so what lost its connection is begun anew, even while it committed.
+        It first checks what to change, so that it can be repeated after a lost connection, even during the commit.
         """
         async with self._ended(connection):
             await connection.execute("BEGIN")
@@ -241,7 +240,7 @@ class DatabaseServer:
 
     @asynccontextmanager
     async def _ended(self, connection: Connection) -> AsyncGenerator[None]:
-        """Ends a transaction that was not committed, or the connection if even that fails."""
+        """Rolls back a transaction that was not committed, or ends the connection if even that fails."""
         asyncpg, ended = driver(), False
         try:
             yield
@@ -253,12 +252,12 @@ class DatabaseServer:
             raise
         finally:
             if not ended:
-                # The pool has taken it back already if it is closed, and does not let it be used any more.
+                # A closed pool has taken the connection back and refuses its use.
                 with suppress(asyncpg.InterfaceError):
                     connection.terminate()
 
     async def _prepare(self, connection: Connection) -> None:
-        """Make or change the tables if they are not those of this program. Raises `StoreError`."""
+        """Create or migrate the tables if they are not those of this program. Raises `StoreError`."""
         last = len(self._tables.steps)
         while (step := await self._last_step(connection)) < last:
             if step and not self._migrates:
@@ -279,7 +278,7 @@ class DatabaseServer:
             await self._tables.prepared(connection)
 
     async def _last_step(self, connection: Connection) -> int:
-        """The last step to the schema; 0 if there is none. Raises `StoreError` if it is not ours, or newer."""
+        """The number of the last applied step; 0: none. Raises `StoreError` if the schema is not ours, or newer."""
         tables = {row["relname"] for row in await connection.fetch(_TABLES, self.schema)}
         if "schema_version" in tables:
             made = "SELECT COALESCE(MAX(version), 0) AS version, COALESCE(MAX(ABS(version)), 0) AS step"
@@ -306,11 +305,11 @@ class DatabaseServer:
         try:
             yield
         except TimeoutError as error:
-            # Perhaps it was to commit, and does so yet.
+            # Perhaps it was committing, and still does so.
             problem, committing = f"It has not answered within {self.seconds:g} s.", str(error.__cause__)
             raise self.error(problem, "Try again, with the same.", unknown=committing == _COMMITTING) from error
         except OSError as error:
-            # The text of the error has the address, which clients are not told; those of a look-up have none.
+            # The error's text has the address, which clients must not see; errors of look-ups have no number.
             number = error.errno or 0
             reason = os.strerror(number) if number > 0 else error.strerror or type(error).__name__
             fix = f"Start it, or correct its address. {_AGAIN}"
@@ -330,7 +329,7 @@ class DatabaseServer:
 
 @contextmanager
 def passing_over() -> Generator[None]:
-    """Passes over the failure of a transaction that may succeed when it is begun anew, on another connection."""
+    """Suppresses the failure of a transaction that may succeed if it is repeated, on another connection."""
     try:
         yield
     except _failures() as error:
@@ -339,11 +338,11 @@ def passing_over() -> Generator[None]:
 
 
 def _has_ended(error: Exception) -> bool:
-    """Whether an error says that a connection that was there has ended."""
+    """Whether an error means that an open connection was lost."""
     asyncpg = driver()
     if isinstance(error, asyncpg.PostgresError):
         return _state(error)[:2] == "08" or _state(error) in {"57P01", "57P02"}
-    # asyncpg has no better name for a connection that was ended between two of its statements.
+    # asyncpg raises these if a connection was ended between two statements.
     internal = (asyncpg.InterfaceError, asyncpg.InternalClientError)
     return isinstance(error, (*internal, ConnectionResetError, BrokenPipeError))
 
@@ -355,7 +354,7 @@ def _state(error: BaseException | None) -> str:
 
 @dataclass(frozen=True)
 class _Opened:
-    """What belongs to an event loop."""
+    """The pool and its task in one event loop."""
 
     loop: asyncio.AbstractEventLoop
     pool: Pool
@@ -363,11 +362,11 @@ class _Opened:
 
 
 class Connections:
-    """At most so many connections to a server, in the event loop in which they were opened.
+    """At most `most` connections to a server, in the event loop in which they were opened.
 
-    Nothing is connected before it is needed; what is closed stays closed. A transaction is begun anew when it had a
-    conflict with another, or lost its connection before it was committed. `beside` makes what runs as long as they are
-    open.
+    Connections are opened when needed; what is closed stays closed. A transaction is repeated after a conflict with
+    another, or if its connection was lost before the commit. `beside` returns a coroutine that runs as long as the
+    connections are open.
     """
 
     def __init__(
@@ -379,7 +378,7 @@ class Connections:
         self._closed = False
 
     async def run(self, work: Callable[[Connection], Awaitable[T]], *, reading: bool) -> T:
-        """What some work gives in a transaction of its own. It may be called again. Raises `StoreError`."""
+        """The result of `work` in a transaction of its own; `work` may be called again. Raises `StoreError`."""
         opened = await self.open()
 
         async def once() -> T:
@@ -395,7 +394,7 @@ class Connections:
                 return await once()
 
     async def open(self) -> _Opened:
-        """The pool of this event loop; that of another one ended with it. Raises `StoreError` if it is closed."""
+        """The pool of this event loop; a pool ends with its event loop. Raises `StoreError` if it is closed."""
         if self._closed:
             raise self._server.error("It is closed.", "Open another one.")
         loop = asyncio.get_running_loop()
@@ -403,7 +402,7 @@ class Connections:
             pool = await self._server.pool(self._most)
 
             async def keep() -> None:
-                """Ends the connections with the event loop to which they belong, if nobody has closed them before."""
+                """Ends the connections with their event loop, unless they were closed before."""
                 try:
                     await self._beside()
                 finally:
