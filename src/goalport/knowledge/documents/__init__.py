@@ -1,4 +1,4 @@
-"""Documents: how they are read, what one is made of, and how it is cut for a search. User guide, section 3.12.4.
+"""Documents: how they are read, their sections, and how they are split for a search. User guide, section 3.12.4.
 
 Below: nothing of the library but words and errors. Above: `rag` stores and searches documents, `references` show them.
 """

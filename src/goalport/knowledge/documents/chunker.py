@@ -1,8 +1,8 @@
-"""The chunks of a document: its leaves, cut where they are too long to be searched and shown. User guide, 3.12.7.
+"""The chunks of a document: its leaf sections, split if they are too long to be searched and shown. Guide, 3.12.7.
 
-A chunk is never of two leaves. Its id is made of its leaf and what it says, so that it stays while those stay. A text
-is cut between its blocks, else between sentences, lines or words. A table is cut between rows, and each piece repeats
-its header; code is cut between lines, and each piece is fenced. Blocks that fit into a piece are never cut.
+A chunk is never part of two leaves. Its id is a hash of its leaf and text, so that it stays while these do not change.
+A text is cut between its blocks, else between sentences, lines or words. A table is cut between rows, and each piece
+repeats its header; code is cut between lines, and each piece is fenced. Blocks that fit into a piece are never cut.
 """
 
 import re
@@ -28,7 +28,7 @@ _PADDING: Final = re.compile(r"(?<= ) +|(?<=---)-+")
 _MARKS: Final = re.compile(r"`{3,}|~{3,}")
 _EMPTY_LINES: Final = re.compile(r"\s*\n")
 _LONGEST_CLUSTER: Final = 64
-"""Characters that belong together, such as the parts of an emoji; more are made to tear memory, not to be read."""
+"""The most characters that are kept together, such as the parts of an emoji; longer sequences are only attacks."""
 _FLAG_HALVES: Final = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
 _ZERO_WIDTH_JOINER: Final = "\u200d"
 
@@ -44,7 +44,7 @@ class Piece:
 
 
 def pieces(text: str, room: int, overlap: int) -> Iterator[Piece]:
-    """The pieces of a text, each of at most `room` characters with all that is repeated.
+    """The pieces of a text, each of at most `room` characters, with repeated headers and fences.
 
     A piece begins with up to `overlap` characters of the prose before it. White space around pieces is left out.
     """
@@ -90,7 +90,7 @@ class _Cuts:
             return f"{line if len(line) <= self._room // 3 else self._marks(block)}\n"
         if block.kind is not BlockKind.TABLE:
             return ""
-        # The header of a table with the line below it, or the names that fit into two thirds of a piece.
+        # The header of a table with the line below it, or as many column names as fit into two thirds of a piece.
         header, most = self._text[block.start : self._header_end(block)], self._room * 2 // 3
         header = header if len(header) <= most else _PADDING.sub("", header)
         names = header.partition("\n")[0]
@@ -107,7 +107,7 @@ class _Cuts:
         return found[0][: self._room // 4] if found is not None else "```"
 
     def _overlapping(self, previous: int, done: int) -> int:
-        """Where a piece begins that follows the text up to `done`: at a sentence or a word before it, if in prose."""
+        """Where the next piece begins, if the text up to `done` is used: in prose at a sentence or word before that."""
         if not done or not self._overlap:
             return done
         number = bisect_right(self._starts, done - 1) - 1
@@ -134,7 +134,7 @@ class _Cuts:
                 yield found.end()
 
     def _end(self, limit: int, begin: int, done: int) -> int:
-        """Where a piece ends that has room up to `limit`, and has to go on after `done`."""
+        """Where a piece ends: up to `limit` if possible, and always after `done`."""
         if self._ends[-1] <= limit:
             return len(self._text)
         block = self._blocks[bisect_right(self._ends, limit)]
@@ -189,9 +189,9 @@ class ChunkerConfig:
     """How long chunks are, in characters."""
 
     max_chunk_size: int = 1500
-    """Of a chunk's text, with its section's title and what is repeated of a table or of code."""
+    """Characters of a chunk's text, including its section's title and repeated headers of tables or fences of code."""
     overlap_size: int = 200
-    """How much a chunk at most repeats of the prose before it, up to half of its size; none of a table or of code."""
+    """The most characters of prose before it that a chunk repeats, up to half of its size. Tables and code: none."""
     include_section_title: bool = True
     """Whether the title of its section stands before a chunk's text."""
 
@@ -203,22 +203,22 @@ class ChunkerConfig:
 
 
 class ChunkTransformer(Protocol):
-    """Changes what of a chunk is searched and shown, for example by a sentence about its document before it."""
+    """Changes the text or metadata of chunks, for example to begin each with a sentence about its document."""
 
     async def transform(self, chunk: Chunk, leaf: LeafSection) -> Chunk:
-        """The chunk with another `text` or `metadata`. All else of it stays as it is, whatever is returned."""
+        """Return the chunk with another `text` or `metadata`. Changes of other fields are ignored."""
         ...
 
 
 class Chunker:
-    """Cuts documents into chunks, and hands each to the transformers, one after the other."""
+    """Splits documents into chunks, and passes each chunk through all transformers in order."""
 
     def __init__(self, config: ChunkerConfig | None = None, transformers: Iterable[ChunkTransformer] = ()) -> None:
         self.config = config or ChunkerConfig()
         self._transformers = tuple(transformers)
 
     async def chunk(self, document: NavigableDocument) -> tuple[Chunk, ...]:
-        """The chunks of a document, in its order. Cutting runs in a thread."""
+        """The chunks of a document, in its order. Splitting runs in a thread."""
         chunks = await to_thread.run_sync(self.split, document)
         if not self._transformers:
             return chunks
@@ -232,7 +232,7 @@ class Chunker:
         return tuple(found)
 
     def split(self, document: NavigableDocument) -> tuple[Chunk, ...]:
-        """The chunks of a document before any transformer saw them."""
+        """The chunks of a document, before any transformer changes them."""
         found: list[Chunk] = []
         size = self.config.max_chunk_size
         overlap = min(self.config.overlap_size, size // 2)

@@ -1,8 +1,8 @@
-"""What a document is made of: a root, its sections, and the chunks that are searched. User guide, section 3.12.4.
+"""What a document consists of: a root, sections, and the chunks that are searched. User guide, section 3.12.4.
 
-All of it is immutable. An id is made of where an element stands, so that the same document has the same ids when it is
-read again, and a citation still leads to its place. A document is made of its text and the headings that a reader of
-its format has found in it; plain text has none.
+All of it is immutable. An id is a hash of an element's position, so that a document that is read again has the same
+ids, and citations remain valid. A document is built from its text and the headings that the reader of its format has
+found; plain text has none.
 """
 
 import codecs
@@ -27,22 +27,22 @@ class ReadingLimits:
     """The largest document that is read. What is larger is refused as a whole, never cut."""
 
     max_bytes: int = 50_000_000
-    """Of the file."""
+    """Bytes of the file."""
     max_characters: int = 20_000_000
-    """Of the text in it."""
+    """Characters of its text."""
     max_lines: int = 500_000
-    """Of the text, and elements of a web page: each costs time and memory, however little is in it."""
+    """Lines of its text, or elements of a web page: each costs time and memory, even if it is empty."""
     conversion_seconds: float = 60
-    """For making Markdown of a file that is neither text nor a web page."""
+    """Seconds for converting a file that is neither text nor a web page to Markdown."""
     conversion_memory: int = 1_000_000_000
-    """In bytes, of the child process that does so. It starts with about half of that reserved and a tenth in use."""
+    """Bytes of memory of the child process that converts. At start it reserves about half of that, and uses a tenth."""
 
 
 _ID_LENGTH: Final = 16
 
 
 def element_id(uri: str, *places: int | str) -> str:
-    """The id of the element of a document that stands at these places, counted from the root."""
+    """The id of an element of a document: a hash of the document's URI and the places that lead to the element."""
     written = "\0".join((uri, *(str(each) for each in places)))
     return sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:_ID_LENGTH]
 
@@ -63,10 +63,10 @@ class Section(ContentElement):
     title: str
     parent_id: str
     path: tuple[str, ...]
-    """The titles from the document's to its own."""
+    """The titles from that of the document to that of this section."""
 
     def leaves(self) -> "Iterator[LeafSection]":
-        """The sections with a text in this one, or itself, in order."""
+        """The sections with a text inside this one, or itself, in order."""
         if isinstance(self, LeafSection):
             yield self
         elif isinstance(self, ContainerSection):
@@ -80,17 +80,17 @@ class LeafSection(Section):
 
     text: str
     start: int = 0
-    """The number of characters of the document's text before this one's."""
+    """Where its text begins in the document's text, in characters."""
 
     @property
     def end(self) -> int:
-        """The number of characters of the document's text up to its end."""
+        """Where its text ends in the document's text, in characters."""
         return self.start + len(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSection(Section):
-    """A section that holds sections. A text that stands before the first of them is a leaf with the same title."""
+    """A section with subsections. Text before the first of them is a leaf section with the same title."""
 
     children: tuple[Section, ...] = ()
 
@@ -108,7 +108,7 @@ class NavigableDocument(ContentRoot):
     """A document with all its sections."""
 
     text: str = field(default="", repr=False)
-    """All of its text, which character ranges count in: that of the leaves, and what stands between them."""
+    """The whole text, to which all positions refer: that of the leaves, and what is between them."""
     children: tuple[Section, ...] = ()
 
     def sections(self) -> Iterator[Section]:
@@ -130,21 +130,21 @@ class Chunk(ContentElement):
     """A piece of a leaf's text, small enough to be searched and shown."""
 
     text: str
-    """What is searched and shown: the piece, with the title of its section before it where that is configured."""
+    """What is searched and shown: the piece, after the title of its section if that is configured."""
     urtext: str
-    """The piece as it stands in the document."""
+    """The piece exactly as in the document."""
     parent_id: str
     """The id of its leaf section."""
     root_id: str
     uri: str
     path: tuple[str, ...]
-    """The titles from the document's to its section's."""
+    """The titles from that of the document to that of its section."""
     number: int
     """Its place among the chunks of the document, from 0."""
     start: int
-    """The number of characters of the document's text before `urtext`."""
+    """Where `urtext` begins in the document's text, in characters."""
     end: int
-    """The number of characters of the document's text up to the end of `urtext`."""
+    """Where `urtext` ends in the document's text, in characters."""
 
 
 _MARKS: Final = (
@@ -160,7 +160,7 @@ _LOOKED_AT: Final = 100_000
 _NOT_FOR_TEXTS: Final = frozenset(
     {"idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
 )
-"""Codecs of Python that texts are not written in."""
+"""Codecs of Python that are no encodings of documents."""
 _MEANT: Final = {
     "ascii": "cp1252",
     "big5": "big5hkscs",
@@ -173,18 +173,18 @@ _MEANT: Final = {
     "shift_jis": "cp932",
     "tis-620": "cp874",
 }
-"""Encodings that texts are said to be in, and the larger ones in which browsers read them: encoding.spec.whatwg.org."""
+"""Declared encodings, and the supersets of them that browsers use instead: encoding.spec.whatwg.org."""
 
 
 def decoded(data: bytes, charset: str | None = None) -> str:
-    """The text in these bytes. A byte order mark says the encoding, else `charset`; otherwise it is found out.
+    """The text in these bytes. The encoding is that of a byte order mark, else `charset`, else it is guessed.
 
-    Raises ValueError where they are no text.
+    Raises ValueError if they are binary data.
     """
     said = ""
     with suppress(LookupError, ValueError):
         name = codecs.lookup(charset).name if charset and charset.isascii() else ""
-        # Codecs that compress, for example, refuse texts; of an empty one they say nothing.
+        # Codecs that are no encodings, such as those that compress, raise an error unless the text is empty.
         " ".encode(name or "ascii")
         said = "" if name in _NOT_FOR_TEXTS else _MEANT.get(name, name)
     beginning = data[: _LOOKED_AT & ~1]
@@ -206,7 +206,7 @@ def decoded(data: bytes, charset: str | None = None) -> str:
         try:
             return data.decode(each)
         except UnicodeDecodeError as problem:
-            # The last character of a text that was cut off, or a single slip, does not make it another encoding.
+            # A last character that was cut off, or a single wrong byte, does not mean another encoding.
             if each == "utf-8" and problem.start > 0:
                 text = data.decode(each, "replace")
                 if text.count("\N{REPLACEMENT CHARACTER}") * 20 < sum(not letter.isascii() for letter in text):
@@ -215,26 +215,26 @@ def decoded(data: bytes, charset: str | None = None) -> str:
 
 
 def normalized(text: str) -> str:
-    """The text with line feeds as its line ends, and without the characters that show nothing.
+    """The text with line feeds as line ends, and without invisible characters.
 
-    Those hide words from people and not from models, and tear words apart for a search.
+    Invisible characters hide text from people but not from models, and split words for a search.
     """
     return visible(_LINE_ENDS.sub("\n", text))
 
 
 MOST_HEADINGS: Final = 20_000
-"""Those that follow are text, because a section takes far more memory than the line that begins it."""
+"""Further headings are treated as text, because a section takes far more memory than a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """Where a section begins, and how far up it stands."""
+    """A heading in a text, which begins a section."""
 
     level: int
     title: str
     start: int
     end: int
-    """The number of characters of the text up to the end of the heading."""
+    """Where the heading ends in the text, in characters."""
 
 
 def document_of(
@@ -248,12 +248,12 @@ def document_of(
 ) -> NavigableDocument:
     """The document with this text. `start` is where its first section may begin, for example after front matter.
 
-    A heading above all others that has the document's title is that title, and no section.
+    If the first heading has the document's title, and all others are deeper, it begins no section.
     """
     known = list(islice(headings, MOST_HEADINGS))
     if known and known[0].title == title and all(each.level > known[0].level for each in known[1:]):
         heading = known.pop(0)
-        # What stands before it, as pictures do, belongs to one text with what follows.
+        # Text before the heading, such as that of pictures, is joined with the text after it.
         start = start if text[start : heading.start].strip() else heading.end
     root_id = element_id(uri)
     return NavigableDocument(
@@ -268,7 +268,7 @@ def document_of(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where sections are put: what holds them. A title that comes again below it is told apart by its number."""
+    """The parent of sections: a section, or the document. `places` are titles, with numbers if a title is repeated."""
 
     id: str
     path: tuple[str, ...]
@@ -276,12 +276,12 @@ class _Place:
 
 
 def _sections(uri: str, text: str, headings: Sequence[Heading], root: _Place, start: int) -> tuple[Section, ...]:
-    """The sections of a document, made from its headings one after the other."""
+    """The sections of a document, built from its headings in one pass."""
     after = 0
     """The number of the next heading."""
 
     def leaf(own: _Place, parent: _Place, start: int, until: int | None = None) -> LeafSection:
-        """The text from a place to the next heading. In a container it has the title, and an id of its own."""
+        """A leaf with the text up to the next heading. As text of its parent it has the same title and another id."""
         if until is None:
             until = headings[after].start if after < len(headings) else len(text)
         written = text[start:until]
@@ -329,7 +329,7 @@ _LONGEST_TITLE: Final = 200
 
 
 class Outline:
-    """Text that is being written, and its headings. Words are joined by single spaces."""
+    """Builds a text in Markdown, and collects its headings. Words are joined by single spaces."""
 
     def __init__(self) -> None:
         self.headings: list[Heading] = []
@@ -339,14 +339,14 @@ class Outline:
         self._space = False
         self._marker = ""
         self._lists: list[int | None] = []
-        """The number of the last item of each list around; None where items have no numbers."""
+        """For each open list, the number of its last item; None: a list without numbers."""
 
     @property
     def text(self) -> str:
         return "".join(self._parts)
 
     def words(self, written: str) -> None:
-        """Words of the paragraph; white space at their ends says whether they touch what is beside them."""
+        """Add words to the paragraph. Only white space at their ends separates them from words before and after."""
         words = " ".join(written.split())
         if not words:
             self._space = self._space or bool(written)
@@ -362,11 +362,11 @@ class Outline:
         self._space = written[-1].isspace()
 
     def paragraph(self) -> None:
-        """What follows is another paragraph."""
+        """End the paragraph."""
         self.line_break(1 if self._marker else 2)
 
     def line_break(self, lines: int = 1) -> None:
-        """What follows is in another line."""
+        """End the line."""
         self._breaks = max(self._breaks, lines)
         self._space = False
 
@@ -376,14 +376,14 @@ class Outline:
             self.headings.append(Heading(level, title, start, self._length))
 
     def code(self, written: str, language: str = "") -> None:
-        """Lines that stay as they are, between fences that are longer than any in them."""
+        """Add code, unchanged, between fences that are longer than any fence in it."""
         lines = written.strip("\n").rstrip()
         if lines.strip():
             fence = "`" * max(3, 3, *(len(each) + 1 for each in _FENCE.findall(lines)))
             self._block(f"{fence}{language}\n{lines}\n{fence}")
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
-        """Rows of cells, of which the first is the header."""
+        """Add a table. The first row is the header."""
         header, *others = ([" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows)
         self._block("\n".join(f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *others)))
 
@@ -407,7 +407,7 @@ class Outline:
         self.line_break(1 if self._lists else 2)
 
     def _block(self, written: str) -> int:
-        """Write lines that nothing stands before, not even the mark of a list's item; the place where they begin."""
+        """Add a block, without the marker of a list item before it. Returns where it begins, in characters."""
         self._put("\n\n" if self._length else "")
         start, self._marker = self._length, ""
         self._put(written)
@@ -415,7 +415,7 @@ class Outline:
         return start
 
     def _put(self, written: str) -> None:
-        # Formats have ways of their own to write invisible characters, as `&shy;` is one of HTML.
+        # Formats can encode invisible characters, such as `&shy;` in HTML.
         written = normalized(written)
         self._parts.append(written)
         self._length += len(written)
@@ -427,16 +427,16 @@ _SEPARATORS: Final = ",;\t|"
 def read_plain_text(
     text: str, uri: str, *, title: str | None = None, metadata: Mapping[str, JsonValue] | None = None
 ) -> NavigableDocument:
-    """The document that a text without headings is: one leaf. Its title is `title`, else the name in the URI."""
+    """The document of a text without headings: one leaf section. Its title is `title`, else the name in the URI."""
     return document_of(uri, title or title_from(uri), normalized(text), metadata=metadata)
 
 
 def read_values(
     text: str, uri: str, *, title: str | None = None, metadata: Mapping[str, JsonValue] | None = None
 ) -> NavigableDocument:
-    """The document that rows of separated values are (CSV, TSV): a table whose header is the first row.
+    """The document of rows of separated values (CSV, TSV): a table whose header is the first row.
 
-    What cannot be read as rows is plain text.
+    A text that cannot be read as rows becomes plain text.
     """
     shown = normalized(text)
     first = shown.lstrip().partition("\n")[0]

@@ -1,4 +1,4 @@
-"""The program of the child process in which a library makes Markdown of PDF, office and e-book files.
+"""The program of the child process in which a library converts PDF, office and e-book files to Markdown.
 
 `reader.py` starts it as a script for each file, with the limits as its argument. It reads `document` in its folder
 and writes `answer.json` there. Nothing of goalport is imported here.
@@ -18,16 +18,16 @@ _DESCRIPTIONS = {
     "language": ("language",),
     "created": ("created_at", "created"),
 }
-"""What is told of a file beyond its text, and the names that it has in the library's metadata."""
+"""The metadata that the answer has, each with its possible names in the metadata of the library."""
 _SAYS_NOTHING = frozenset({"(anonymous)", "(unspecified)", "anonymous", "unspecified", "untitled"})
-"""What programs write where they were told no title or author."""
+"""What programs write into files that have no title or author."""
 
 
 def main() -> None:
     limits = json.loads(sys.argv[1])
     if sys.platform != "win32":
-        # Memory, files and processor time, which ends this process when nobody is left to do so. Two threads may work,
-        # and the parent counts by the clock.
+        # Limits for memory, files and CPU time. The last one ends this process if the parent is gone; it is twice the
+        # parent's limit of elapsed time, since two threads may work.
         import resource
 
         resource.setrlimit(resource.RLIMIT_CPU, (2 * limits["seconds"], resource.RLIM_INFINITY))
@@ -46,7 +46,7 @@ def _answer(media_type: str, most: int) -> dict[str, object]:
         output_format="markdown",
         use_cache=False,
         concurrency=kreuzberg.ConcurrencyConfig(max_threads=2),
-        # By default what stands in the margins of a page is left out, even if it is the beginning of a letter.
+        # By default the library drops text in the margins of a page, even if it is the beginning of a letter.
         pdf_options=kreuzberg.PdfConfig(top_margin_fraction=0.0, bottom_margin_fraction=0.0),
     )
     try:

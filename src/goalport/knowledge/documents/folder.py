@@ -1,8 +1,8 @@
-"""A folder that is read on behalf of a model: its files are listed, searched and read, and nothing outside of it.
+"""A folder that is read on behalf of a model: its files can be listed, searched and read, but nothing outside of it.
 
-Names come from models and archives, so a name that leads out of the folder is treated as one that does not exist, with
-the same words. Everything is bounded, and hidden files are left out, since they hold settings and secrets. The methods
-block; they are called in threads. Above: `github`, references to folders and repositories, and skills.
+Names come from models and archives, so a name that leads out of the folder gets the same error as a name that does not
+exist. All work is bounded. Hidden files are left out, since they may have settings and secrets. The methods block: call
+them in threads. Above: `github`, references to folders and repositories, and skills.
 """
 
 import errno
@@ -22,7 +22,7 @@ from goalport.base.words import cleaned, counted, folded, one_line
 _PROBED: Final = 8_192
 """Bytes at the beginning of a file that are looked at to tell whether it is text."""
 _LINE: Final = 300
-"""Characters of a line that was found."""
+"""Characters of a found line that are returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,16 @@ class FolderLimits:
     """How much of a folder is looked at."""
 
     entries: int = 20_000
-    """Files and folders; those after them are not looked at."""
+    """The most files and folders that are looked at."""
     file_bytes: int = 2_000_000
-    """A larger file is not read."""
+    """The largest file that is read, in bytes."""
     searched_bytes: int = 100_000_000
-    """Bytes that one search reads."""
+    """The most bytes that one search reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLine:
-    """A line in which all words of a search are."""
+    """A line that contains all words of a search."""
 
     path: str
     number: int
@@ -54,7 +54,7 @@ class Folder:
     root: Path
     limits: FolderLimits = FolderLimits()
     hidden: bool = False
-    """Whether files and folders whose names begin with a dot are there too."""
+    """Whether files and folders whose names begin with a dot are included."""
 
     def place(self, path: str) -> Path:
         """The file or folder at a path, with symbolic links resolved. Raises `DocumentError` where there is none."""
@@ -78,8 +78,8 @@ class Folder:
     def files(self, pattern: str = "*", onerror: Callable[[OSError], None] | None = None) -> Iterator[str]:
         """The paths of the files that match a pattern such as `*.md` or `docs/*.md`; `*` stands for slashes too.
 
-        Links to folders are not followed, so that no loop is run through. `onerror` is called for folders that cannot
-        be listed, and for the one at which the limit is reached.
+        Links to folders are not followed, since they may form a loop. `onerror` is called for folders that cannot be
+        listed, and for the folder at which the limit is reached.
         """
         waiting = [PurePosixPath()]
         left = self.limits.entries
@@ -102,7 +102,7 @@ class Folder:
             waiting += reversed([each for each in deeper if self._shows(each.name)])
 
     def all_files(self) -> list[str]:
-        """The paths of all files, sorted. Raises `UnreadableDocument` where one may have been overlooked."""
+        """The paths of all files, sorted. Raises `UnreadableDocument` if the list may be incomplete."""
         failures: list[OSError] = []
         found = sorted(self.files(onerror=failures.append))
         if failures:
@@ -110,7 +110,7 @@ class Folder:
         return found
 
     def content_hash(self) -> str:
-        """The hash of all paths and contents. Raises `DocumentError` where one cannot be read."""
+        """The hash of all paths and contents. Raises `DocumentError` if a file cannot be read."""
         hashed, root = sha256(), self.root.resolve()
         for path in self.all_files():
             content = sha256(self.content(path, self._inside(path, root))).hexdigest()
@@ -118,9 +118,9 @@ class Folder:
         return f"sha256:{hashed.hexdigest()}"
 
     def content(self, path: str, place: Path | None = None) -> bytes:
-        """The content of a file. Raises `DocumentError` where there is none, or it is too large.
+        """The content of a file. Raises `DocumentError` if there is no such file, or it is too large.
 
-        `place` is what the path leads to, where that is known already.
+        `place` is the resolved path, if it is known already.
         """
         place = place or self.place(path)
         if not place.is_file():
@@ -136,20 +136,20 @@ class Folder:
                 raise _unreadable(path, "it is no file")
             if state.st_size > self.limits.file_bytes:
                 raise _unreadable(path, f"it has {state.st_size} bytes, and at most {self.limits.file_bytes} are read")
-            # As much as it has: room for the most that may be read would be made for each file. Some systems say 0.
+            # Reading with the limit as size would allocate that much for each file. Some systems report a size of 0.
             return file.read(state.st_size or self.limits.file_bytes)
 
     def text(self, path: str) -> str:
-        """The text of a file, in UTF-8, without invisible characters. Raises `DocumentError` where it is no text."""
+        """The text of a file in UTF-8, without invisible characters. Raises `DocumentError` if it is no text."""
         text = _decoded(path, self.content(path))
         return cleaned(text, len(text))
 
     def lines_with(self, words: str, pattern: str = "*") -> Iterator[FoundLine]:
-        """The lines of files that have each of these words in them, in any case, by path and number."""
+        """The lines that contain all of these words, ignoring case, in the order of path and line number."""
         wanted, root, left = folded(words).split(), self.root.resolve(), self.limits.searched_bytes
         for path in self.files(pattern) if wanted else ():
             place = self._inside(path, root)
-            if place is None:  # it went meanwhile
+            if place is None:  # it was deleted meanwhile
                 continue
             try:
                 text = _decoded(path, self.content(path, place))
@@ -165,7 +165,7 @@ class Folder:
                     yield FoundLine(path, number, one_line(line, _LINE))
 
     def _inside(self, path: str, resolved: Path | None = None) -> Path | None:
-        """What a path leads to, if that is in the folder. `resolved` is the root, where it is resolved already."""
+        """The resolved path; None: it leads out of the folder, or to no file. `resolved` is the resolved root."""
         parts = PurePosixPath(path.replace("\\", "/")).parts
         if "\0" in path or ".." in parts or not all(map(self._shows, parts)) or path.startswith("/") or ":" in path[:2]:
             return None
@@ -184,7 +184,7 @@ def _entries(folder: Path, onerror: Callable[[OSError], None] | None = None) -> 
     try:
         with os.scandir(folder) as found:
             yield from found
-    except OSError as error:  # it went while it was read, or may not be read
+    except OSError as error:  # it was deleted meanwhile, or may not be read
         if onerror is not None:
             onerror(error)
 

@@ -1,7 +1,7 @@
 """Repositories of GitHub as folders: fetched as an archive, pinned by commit and by the hash of their content.
 
-The archive of a branch says which commit it holds. That commit is pinned at the first fetch: later ones get the same
-files, or an error when they have changed, until an update is asked for. Below: `web` and `folder`. Above: references to
+The archive of a branch says which commit it has. That commit is pinned at the first fetch. Later fetches get the same
+files, or an error if these have changed, until an update is requested. Below: `web` and `folder`. Above: references to
 repositories, and skills.
 """
 
@@ -36,12 +36,12 @@ _NOT_ON_WINDOWS: Final = frozenset(':*?"<>|\\')
 _MOST_ENTRIES: Final = 10_000_000
 """Files and folders of a copy that are looked at: all that an archive may hold."""
 _KEEPING: Final = Lock()
-"""Held while a copy is put in its place: several may have fetched the same at the same time."""
+"""Locked while a copy is moved to its place: several threads may have fetched the same repository at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class GitHubPlace:
-    """A repository, the branch, tag or commit that is wanted of it, and a folder in it."""
+    """A repository with a branch, tag or commit of it, and a folder in it."""
 
     owner: str
     repository: str
@@ -61,8 +61,8 @@ class GitHubPlace:
     def of_url(cls, url: str) -> Self:
         """The place of a URL, such as `https://github.com/owner/repository/tree/main/skills`.
 
-        The part after `tree` or `blob` is taken for the branch up to the next slash; give a branch with slashes in its
-        name as `ref`. Raises `DocumentError` for a URL of anything else.
+        The branch is the part after `tree` or `blob`, up to the next slash; for a branch with slashes in its name, pass
+        `ref` instead. Raises `DocumentError` for a URL of anything else.
         """
         parts = urlsplit(url.strip().removeprefix("git+"))
         steps = [unquote(each) for each in parts.path.strip("/").split("/")]
@@ -88,13 +88,13 @@ class GitHubPlace:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLimits:
-    """What an archive may hold."""
+    """Limits for an archive."""
 
     files: int = 30_000
-    """Files and folders."""
+    """The number of files and folders."""
     file_bytes: int = 50_000_000
     total_bytes: int = 300_000_000
-    """Of the unpacked archive, which has about a thousand bytes more for each file."""
+    """Bytes of the decompressed archive, which has about a thousand bytes more for each file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class GitHubCopy:
     content_hash: str
     """`sha256:` and the hash of all paths and contents."""
     folder: Path
-    """The folder that the place names, on this machine."""
+    """The local folder for the path of the place."""
 
 
 class _Pin(NamedTuple):
@@ -119,17 +119,17 @@ class GitHubArchives:
     """Copies of repositories in a folder: `await GitHubArchives(folder).get(GitHubPlace("octocat", "Hello-World"))`."""
 
     folder: Path = Path(".goalport") / "github"
-    """Where copies and the file of pins are kept."""
+    """Where copies and pins are stored."""
     fetcher: WebFetcher = field(default_factory=lambda: WebFetcher(limits=WebLimits(100_000_000, seconds=120)))
     base: str = "https://github.com"
     """The address of GitHub, or of a server with the same addresses of archives, such as GitHub Enterprise."""
     limits: ArchiveLimits = ArchiveLimits()
 
     async def get(self, place: GitHubPlace, *, update: bool = False, expected: str = "") -> GitHubCopy:
-        """The repository at the commit that is pinned, fetched where it is not here yet.
+        """The repository at the pinned commit, fetched if there is no copy yet.
 
-        `update` pins what the branch leads to now. `expected` is a commit, or a hash of the content, that it has to
-        have. Raises `DocumentError`, also when the content is another than the pinned one.
+        `update`: fetch and pin the latest commit of the branch. `expected` is the commit or content hash that the
+        repository must have. Raises `DocumentError`, also if the content differs from the pinned one.
         """
         pin = None if update else await to_thread.run_sync(self._pinned, place)
         if pin is not None and await to_thread.run_sync(self._is_kept, place, pin):
@@ -139,7 +139,7 @@ class GitHubArchives:
         return await to_thread.run_sync(self._take, place, page.content, pin, expected)
 
     def _take(self, place: GitHubPlace, data: bytes, pin: _Pin | None, expected: str) -> GitHubCopy:
-        """Unpack an archive, check it, and only then keep and pin it."""
+        """Unpack an archive, check it, and only then store and pin it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.folder, prefix=".new-") as made:
             files = Path(made) / "files"
@@ -167,7 +167,7 @@ class GitHubArchives:
         return _copy(place, found, kept, expected)
 
     def _is_kept(self, place: GitHubPlace, pin: _Pin) -> bool:
-        """Whether the copy is here, and nobody has changed it since."""
+        """Whether there is a copy, and it has not been changed."""
         with suppress(DocumentError):
             return _folder(self._files(place, pin.commit), self.limits).content_hash() == pin.content_hash
         return False
@@ -176,7 +176,7 @@ class GitHubArchives:
         return self.folder / place.owner.lower() / place.repository.lower() / name
 
     def _pin_file(self, place: GitHubPlace) -> Path:
-        """Each branch has a file of its own, so that programs that pin several at a time do not disturb each other."""
+        """One file for each branch, so that programs that pin different branches at once do not conflict."""
         return self._files(place, f"pin-{sha256(place.ref.encode()).hexdigest()[:16]}.json")
 
     def _pinned(self, place: GitHubPlace) -> _Pin | None:
@@ -210,7 +210,7 @@ def _copy(place: GitHubPlace, pin: _Pin, files: Path, expected: str) -> GitHubCo
 
 
 class _Unzipped(BytesIO):
-    """Unzips while it is read, and refuses to go on where a small archive becomes a large one."""
+    """Decompresses while it is read. Raises `DocumentError` after `most` bytes: a small archive may become huge."""
 
     def __init__(self, data: bytes, most: int) -> None:
         super().__init__()
@@ -226,7 +226,7 @@ class _Unzipped(BytesIO):
 
 
 def _unpacked(place: GitHubPlace, data: bytes, target: Path, limits: ArchiveLimits) -> _Pin:
-    """Unpack an archive; what it can be pinned by."""
+    """Unpack an archive. Returns its commit and the hash of its content."""
     try:
         with tarfile.open(fileobj=_Unzipped(data, limits.total_bytes), mode="r|") as archive:
             commit = _extracted(archive, target, limits)
@@ -239,10 +239,10 @@ def _unpacked(place: GitHubPlace, data: bytes, target: Path, limits: ArchiveLimi
 
 
 def _extracted(archive: tarfile.TarFile, target: Path, limits: ArchiveLimits) -> str:
-    """Write the files, without the folder in which archives have them all; the commit that the archive holds.
+    """Write the files, without the archive's top folder. Returns the commit of the archive.
 
-    Links are left out: they could lead out. The filters of `tarfile` are not there in Python 3.11.2, which Debian 12
-    has.
+    Links are skipped, since they could lead out of the folder. Python 3.11.2, which Debian 12 has, lacks the filters
+    of `tarfile`.
     """
     commit = archive.pax_headers.get("comment", "")
     if not _COMMIT.fullmatch(commit):

@@ -1,6 +1,6 @@
-"""Web pages: what a person reads of one, in the order of the page. Its headings become sections.
+"""Web pages: the text that a person reads, in the order of the page. Headings become sections.
 
-Tables, lists and code are written as in Markdown. Navigation, scripts, forms and what is hidden are left out.
+Tables, lists and code become Markdown. Navigation, scripts, forms and hidden elements are left out.
 """
 
 import re
@@ -22,9 +22,9 @@ _CLOSED_BY_OTHERS: Final = frozenset(
     {"area", "base", "br", "col", "colgroup", "dd", "dt", "embed", "hr", "img", "input", "li", "link", "meta"}
     | {"optgroup", "option", "p", "param", "source", "tbody", "td", "tfoot", "th", "thead", "tr", "track", "wbr"}
 )
-"""Elements that are not nested by being left open, as pages do."""
+"""Elements that other tags close: pages may leave them open without nesting what follows."""
 _MOST_DEPTH: Final = 512
-"""As in browsers. A parser of HTML takes time in proportion to the square of the depth."""
+"""As in browsers. A parser of HTML takes quadratic time in the depth."""
 _LEFT_OUT: Final = (
     "script, style, template, noscript, iframe, object, svg, math, nav, button, select, textarea, input, dialog, "
     "[hidden], [aria-hidden=true], [style*='display:none' i], [style*='display: none' i], "
@@ -39,27 +39,27 @@ _BLOCKS: Final = frozenset(
     | {"section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr"}
 )
 _NO_DATA: Final = "h1, h2, h3, pre, ul, ol, td p + p"
-"""What is in a table that only puts parts of a page side by side."""
+"""Elements in a table that show that the table is only used for layout."""
 _CODE: Final = frozenset({"code", "kbd", "samp", "tt"})
 _LANGUAGE: Final = re.compile(r"(?:^|\s)(?:language|lang|highlight)-([\w+#.-]{1,30})")
 _HEADING_MARKS: Final = " \t¶#§🔗"
 
 
 def html_charset(data: bytes) -> str | None:
-    """The encoding that a page says it is written in."""
+    """The encoding that a page declares in a `meta` element."""
     found = _CHARSET.search(data[:4096])
     charset = found[1].decode("ascii", "replace") if found is not None else ""
-    # A page in which this can be read so is not in UTF-16, whatever it says.
+    # If this can be read as ASCII, the page is not in UTF-16, even if it says so.
     return charset if charset and not charset.lower().startswith("utf-16") else None
 
 
 def read_html(
     text: str, uri: str, *, title: str | None = None, metadata: Mapping[str, JsonValue] | None = None
 ) -> NavigableDocument:
-    """The document that a web page is.
+    """The document of a web page.
 
-    Its title is `title`, else its only heading of the first level where the page's title begins with it, else the
-    page's title, else the name in the URI.
+    Its title is `title`, else its only `h1` if the page's `<title>` begins with it, else that `<title>`, else its
+    first `h1`, else the name in the URI.
     """
     try:
         from selectolax.lexbor import LexborHTMLParser
@@ -73,7 +73,7 @@ def read_html(
             depth = max(0, depth - 1) if tag[1] else depth + 1
         if depth > _MOST_DEPTH:
             raise UnreadableDocument(uri, f"its elements are nested more than {_MOST_DEPTH} deep")
-    # A parser that is given text encodes it as UTF-8, which no lone surrogate can be.
+    # The parser itself would encode a text as UTF-8, which fails for lone surrogates.
     page = LexborHTMLParser(normalized(text).encode("utf-8", "replace"))
     root = page.css_first("html")
     found = {"language": root.attributes.get("lang") if root is not None else None}
@@ -99,7 +99,7 @@ def read_html(
 
 
 def _main(page: "LexborHTMLParser") -> "LexborNode | None":
-    """The part of a page that is about its subject; the whole page where it does not say which that is."""
+    """The element with the main content of a page; if none is marked, the body without headers and footers."""
     for selector in _MAIN:
         found = page.css(selector)
         if len(found) == 1 and found[0].text(skip_empty=True).strip():
@@ -111,7 +111,7 @@ def _main(page: "LexborHTMLParser") -> "LexborNode | None":
 
 
 def _write(root: "LexborNode | None", outline: Outline) -> None:
-    """Writes the elements below one. What is called from the stack is done where an element ends."""
+    """Write an element and all below it. Functions on the stack are called where an element ends."""
     waiting: list[LexborNode | Callable[[], None]] = [root] if root is not None else []
     while waiting:
         each = waiting.pop()
@@ -131,7 +131,7 @@ def _write(root: "LexborNode | None", outline: Outline) -> None:
 
 
 def _write_leaf(node: "LexborNode", tag: str, outline: Outline) -> bool:
-    """Writes what has no parts to be written one by one; whether the element is such."""
+    """Write an element as a whole, if it is of such a kind; False: its children have to be written one by one."""
     if tag == "-text":
         outline.words(node.text_content or "")
     elif tag in _HEADINGS:

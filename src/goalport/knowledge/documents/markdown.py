@@ -1,9 +1,9 @@
-"""Markdown and YAML: headings become sections, and what stands before them between `---` lines becomes metadata.
+"""Markdown and YAML: headings become sections, and front matter (between `---` lines) becomes metadata.
 
-markdown-it-py finds the blocks of a text. It is not asked for what is inside of paragraphs, for which it takes minutes
-where a text is made to do harm, nor for block quotes, which it reads once for each that they are in. YAML is read as
-plain data with the line of each value. Its aliases are refused: a few lines of them can stand for gigabytes.
-ruamel.yaml is imported when it is first needed.
+markdown-it-py finds the blocks of a text. Its parsing of paragraphs is off, since a malicious text can make it take
+minutes. So is that of block quotes, since it parses nested ones once for each level. YAML is read as plain data, with
+the line of each value. Aliases are refused: a few lines of them can expand to gigabytes. ruamel.yaml is imported at
+first use.
 """
 
 import re
@@ -31,7 +31,7 @@ from goalport.knowledge.documents.content import (
 )
 
 _DEEPEST_BLOCK: Final = 60
-"""Levels of lists, of which each counts twice. What is nested more deeply is prose, with all that follows."""
+"""Levels of nesting; a list counts as two. A deeper block, and all that follows, is prose."""
 _PARSER: Final = (
     MarkdownIt("commonmark", {"maxNesting": _DEEPEST_BLOCK})
     .enable("table")
@@ -40,7 +40,7 @@ _PARSER: Final = (
 
 
 class BlockKind(Enum):
-    """What a block is, as far as a reader and a chunker treat it differently."""
+    """The kinds of blocks that readers and the chunker distinguish."""
 
     HEADING = auto()
     FENCE = auto()
@@ -64,11 +64,11 @@ class Block:
     start: int
     end: int
     level: int = 0
-    """Of a heading, from 1 to 6."""
+    """The level of a heading, from 1 to 6; 0: it is none."""
 
 
 class _Blocks(list[Token]):
-    """Keeps no token but the one that begins a block: a table has several for each cell."""
+    """Keeps only tokens that begin a block, to save memory: a table has several tokens for each cell."""
 
     def append(self, token: Token) -> None:
         if token.type in _KINDS:
@@ -78,7 +78,7 @@ class _Blocks(list[Token]):
 def blocks(text: str) -> Iterator[Block]:
     """The blocks of a text. Between two of them there is nothing but white space."""
     tokens = _Blocks()
-    # The parser takes a carriage return for the end of a line, and does not say where in the text a line begins.
+    # The parser takes a carriage return for a line end, and says only the numbers of lines, not positions.
     _PARSER.block.parse(text.replace("\r", " "), _PARSER, {}, tokens)
     lines = [*accumulate((len(line) + 1 for line in text.split("\n")), initial=0)]
     done = 0
@@ -91,7 +91,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def _block(text: str, start: int, end: int, token: Token | None = None) -> Iterator[Block]:
-    """The block in these lines, if there is anything in them; where nothing is known to begin, it is prose."""
+    """The block in these lines, unless they are blank. Without a token it is prose."""
     words = text[start:end].strip()
     if not words:
         return
@@ -104,30 +104,30 @@ def _block(text: str, start: int, end: int, token: Token | None = None) -> Itera
 
 
 LONGEST_YAML: Final = 1_000_000
-"""Characters of a text that is read."""
+"""Characters of the longest text that is read."""
 _DEEPEST: Final = 50
 Path = tuple[int | str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class YamlText:
-    """A text in YAML, and where its values stand."""
+    """A parsed YAML text, with the lines of its values."""
 
     value: object
     lines: Mapping[Path, int] = field(repr=False)
-    """The line of each value by the keys and numbers that lead to it; that of a key for a value in a mapping."""
+    """The line of each value, by the keys and indexes that lead to it. In a mapping it is the line of the key."""
 
     def line(self, *path: int | str) -> int:
-        """The line of a value, or of what it would stand in."""
+        """The line of a value; if there is no such value, the line of the nearest mapping or list around it."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
 
 
 def read_yaml(text: str, where: str, first_line: int = 1) -> YamlText:
-    """Read a text. `first_line` is the number of its first line in the file.
+    """Parse a text. `where` names it in errors; `first_line` is the number of its first line in the file.
 
-    Raises `DocumentError` that says file, line and what is wrong.
+    Raises `DocumentError` with file, line and mistake.
     """
     from ruamel.yaml import YAML, YAMLError
 
@@ -176,7 +176,7 @@ def _flat_scanner() -> Any:
     library: Any = scanner  # its types are not known
 
     class FlatScanner(library.Scanner):
-        """Refuses `[[[[…`, for which it would take time in proportion to the square of the depth."""
+        """Refuses deep nesting such as `[[[[…`, for which the scanner takes quadratic time."""
 
         def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:  # noqa: N803 - its name there
             if len(self.flow_context) >= _DEEPEST:
@@ -187,7 +187,7 @@ def _flat_scanner() -> Any:
 
 
 FRONT_MATTER: Final = re.compile(r"---[ \t]*\n(.*?)(?:\n)?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-"""What stands between lines `---` at the beginning of a text, with those lines."""
+"""The front matter at the beginning of a text, with the `---` lines around it."""
 _LONGEST_FRONT_MATTER: Final = 20_000
 _PAIR: Final = re.compile(r"^([\w-]+):[ \t]+(.+)$", re.MULTILINE)
 _TITLES: Final = MarkdownIt("commonmark").enable("strikethrough")
@@ -202,10 +202,10 @@ _MOST_VALUES: Final = 200
 def read_markdown(
     text: str, uri: str, *, title: str | None = None, metadata: Mapping[str, JsonValue] | None = None
 ) -> NavigableDocument:
-    """The document that a Markdown text is.
+    """The document of a Markdown text.
 
-    Its title is `title`, else that of its front matter, else its first heading if that stands above all others, else
-    the name in the URI.
+    Its title is `title`, else that of its front matter, else its first heading if all others are deeper, else the
+    name in the URI.
     """
     text = normalized(text)
     known, start = _front_matter(text)
@@ -229,7 +229,7 @@ def read_markdown(
 
 
 def _title(markup: str) -> str:
-    """The words of a heading without markup. Of a long one no more is read than may be shown."""
+    """The words of a heading without markup. A long heading is cut before it is parsed."""
     tokens = _TITLES.parse(markup[: 4 * _LONGEST_TITLE])
     parts = [part for token in tokens for part in token.children or ()]
     words = "".join(
@@ -239,14 +239,14 @@ def _title(markup: str) -> str:
 
 
 def _front_matter(text: str) -> tuple[dict[str, JsonValue], int]:
-    """What a text says of itself in YAML before its beginning, and where it begins."""
+    """The metadata in the front matter of a text, and the position after it; 0: there is none."""
     found = FRONT_MATTER.match(text[:_LONGEST_FRONT_MATTER]) if text.startswith("---") else None
     if found is None:
         return {}, 0
     try:
         values = read_yaml(found[1], "front matter").value
     except DocumentError:
-        # What is no YAML, as a colon in a title that is not quoted, is read line by line.
+        # Invalid YAML, such as a title with a colon and no quotes, is read line by line.
         values = dict(_PAIR.findall(found[1])) or found[1]
     if values is not None and not isinstance(values, Mapping):
         return {}, 0

@@ -1,9 +1,9 @@
 """The reader of documents: bytes of any kind, or a file, become a document with sections. User guide, section 3.12.7.
 
-What a file is, its bytes say, whatever it is called; its name and its sender tell kinds of text apart. Markdown, web
-pages and text are read here, in a thread. PDF, office and e-book files are made Markdown by a child process with limits
-first: they come from anywhere, and what reads them is large and not ours; it may crash, hang or take all memory, and
-that costs the one file. The asynchronous functions of that library can abort the interpreter; they are not used.
+The bytes of a file decide what it is; its name and its sender's media type only tell kinds of text apart. Markdown, web
+pages and text are read here, in a thread. PDF, office and e-book files are first converted to Markdown by a child
+process with limits. They come from anywhere, and the library that reads them is large: if it crashes, hangs or takes
+all memory, only that file fails. Its asynchronous functions can abort the interpreter, so they are not used.
 """
 
 import json
@@ -35,17 +35,17 @@ from goalport.knowledge.documents.markdown import read_markdown
 
 _PROGRAM: Final = (sys.executable, "-P", str(Path(__file__).with_name("conversion_child.py")))
 _PASSED_ON: Final = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT", "LANG", "LC_ALL")
-"""The environment that the child has. It needs no key and no address, so that none can leak."""
+"""The environment variables of the child process. None has a key or an address, so none can leak."""
 _LONGEST_REASON: Final = 200
 _LONGEST_METADATA: Final = 100_000
 _BYTES_PER_CHARACTER: Final = 6
-"""In JSON, at most."""
+"""The most bytes of a character in JSON."""
 _MISSING: Final = "reading such files needs a library that is not installed: pip install 'goalport[ingest]'"
 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What a conversion gives: Markdown, and what the file says of itself, such as its title and author."""
+    """The result of a conversion: Markdown, and metadata of the file, such as its title and author."""
 
     text: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -57,7 +57,7 @@ _ANSWER: Final = TypeAdapter(Converted)
 
 
 class Conversion:
-    """Converts one file after the other, because each may take as much memory as its limits allow."""
+    """Converts one file at a time, because each may take as much memory as the limits allow."""
 
     def __init__(self, limits: ReadingLimits | None = None, program: Sequence[str] = ()) -> None:
         self._limits = limits or ReadingLimits()
@@ -65,12 +65,12 @@ class Conversion:
         self._turn = anyio.Lock()
 
     async def convert(self, data: bytes, media_type: str, uri: str) -> Converted:
-        """Markdown of a file. Raises UnreadableDocument, whatever goes wrong in the child."""
+        """Convert a file to Markdown. Raises UnreadableDocument for any failure of the child process."""
         if not self._program and find_spec("kreuzberg") is None:
             raise UnreadableDocument(uri, _MISSING)
         async with self._turn:
             folder = TemporaryDirectory(prefix="goalport-conversion-", ignore_cleanup_errors=True)
-            # What the library writes down while it works goes with the folder.
+            # Temporary files of the library are deleted with the folder.
             try:
                 await to_thread.run_sync(Path(folder.name, "document").write_bytes, data)
                 answer = await self._answer(Path(folder.name), media_type, uri)
@@ -81,7 +81,7 @@ class Conversion:
             return Converted(answer.text, {name: one_line(each) for name, each in answer.metadata.items()})
         if "password" in answer.error.lower() or "encrypted" in answer.error.lower():
             raise UnreadableDocument(uri, "it is protected by a password")
-        # The library's own errors hold their message twice.
+        # Errors of the library contain their message twice.
         error = one_line(answer.error, _LONGEST_REASON).removeprefix("ParsingError: ")
         reason = ": ".join(dict.fromkeys(error.split(": ")))
         is_said = reason.startswith("its ")
@@ -152,9 +152,9 @@ _MARKED_UP: Final = {
     "typ": "application/x-typst",
     "fb2": "application/x-fictionbook+xml",
 }
-"""Formats that are text, and that a library knows better than we do."""
+"""Formats that are text, but which the library of the child process reads better."""
 CONVERTED: Final = frozenset({*_BINARY.values(), *_MARKED_UP.values()})
-"""The types of files that a child process makes Markdown of."""
+"""The media types of files that a child process converts to Markdown."""
 _TEXTS: Final = {
     **dict.fromkeys(("md", "markdown", "mdown", "mkd", "mdx", "qmd", "rmd"), MARKDOWN),
     **dict.fromkeys(("html", "htm", "xhtml"), HTML),
@@ -168,19 +168,19 @@ _SAME: Final = {
     "text/rtf": "application/rtf",
 }
 _VAGUE: Final = frozenset({"", PLAIN_TEXT, "application/octet-stream", "binary/octet-stream"})
-"""What servers say of files that they do not know."""
+"""The media types that servers send for files of unknown type."""
 _LOOKED_AT: Final = 4096
 _OLD_OFFICE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _STREAMS: Final = {"WordDocument": "doc", "PowerPoint Document": "ppt", "Workbook": "xls", "__properties": "msg"}
 _IN_ARCHIVE: Final = re.compile(rb"PK\x03\x04.{26}(?:(word|ppt|xl)/|mimetype(application/[\w.+-]+?)PK)", re.DOTALL)
-"""A file in an archive that says what the archive is: one in a folder of Office, or the first one of others."""
+"""The entry of a ZIP archive that tells its format: a file in a folder of Office, or the file `mimetype`."""
 _FOLDERS: Final = {b"word": "docx", b"ppt": "pptx", b"xl": "xlsx"}
 
 
 def media_type_of(data: bytes, uri: str, declared: str | None = None) -> str:
-    """What these bytes are. `declared` is what their sender says, without parameters.
+    """The media type of these bytes. `declared` is the type that their sender says, without parameters.
 
-    Raises UnreadableDocument where they cannot be a document.
+    Raises UnreadableDocument if they cannot be a document.
     """
     if not data.strip():
         raise UnreadableDocument(uri, "it is empty" if not data else "it holds nothing but white space")
@@ -234,7 +234,7 @@ _LINE_ENDS: Final = "\n\r\v\f\x85\u2028\u2029"
 
 
 class DocumentReader(AbstractAsyncContextManager["DocumentReader", None]):
-    """Reads one document after the other. For what cannot be read it raises UnreadableDocument, which says why."""
+    """Reads documents. If one cannot be read, it raises UnreadableDocument, which says why."""
 
     def __init__(self, limits: ReadingLimits | None = None) -> None:
         self._limits = limits or ReadingLimits()
@@ -246,7 +246,7 @@ class DocumentReader(AbstractAsyncContextManager["DocumentReader", None]):
     async def read(self, data: bytes, uri: str, media_type: str | None = None) -> NavigableDocument:
         """The document in these bytes. Its format is found from the content, else `media_type`, else the URI.
 
-        `media_type` is as in the header of a response; its parameter `charset` says the encoding.
+        `media_type` is a `Content-Type` as in HTTP; its parameter `charset` says the encoding.
         """
         said = EmailMessage()
         with suppress(ValueError):
@@ -261,12 +261,12 @@ class DocumentReader(AbstractAsyncContextManager["DocumentReader", None]):
         return await to_thread.run_sync(self._document, read_markdown, converted.text, uri, known)
 
     async def read_file(self, path: Path, uri: str | None = None) -> NavigableDocument:
-        """The document in a file. Its URI is that of the file, if no other is given."""
+        """The document in a file. Its URI is `uri`, else that of the file."""
         data, own_uri = await to_thread.run_sync(lambda: (self.content(path), path.absolute().as_uri()))
         return await self.read(data, uri or own_uri)
 
     def content(self, path: Path) -> bytes:
-        """All of a file. Nothing of one that is too large, or of what is no file, is read. This blocks."""
+        """The bytes of a file. Raises UnreadableDocument if it is too large, or no file. This blocks."""
         try:
             status = path.stat()
             if not stat.S_ISREG(status.st_mode):
@@ -278,7 +278,7 @@ class DocumentReader(AbstractAsyncContextManager["DocumentReader", None]):
             raise UnreadableDocument.after(path, error) from None
 
     def _read(self, data: bytes, uri: str, kind: str, charset: str | None) -> NavigableDocument | str:
-        """The document, or the media type of what has to be converted first."""
+        """The document, or its media type if it has to be converted first."""
         known = media_type_of(data, uri, kind)
         if known in CONVERTED:
             return known
@@ -292,7 +292,7 @@ class DocumentReader(AbstractAsyncContextManager["DocumentReader", None]):
     def _document(
         self, reader: Callable[..., NavigableDocument], text: str, uri: str, metadata: dict[str, JsonValue]
     ) -> NavigableDocument:
-        """What a reader makes of a text, if there is something in it, and no more than is read."""
+        """The document that a reader makes of a text. Raises UnreadableDocument if it is empty or too large."""
         most, what = self._limits.max_lines, "lines or elements"
         self._check(uri, text.count("<") if reader is read_html else _lines(text), most, what)
         title = metadata.pop("title", None)
@@ -303,11 +303,11 @@ class DocumentReader(AbstractAsyncContextManager["DocumentReader", None]):
         return document
 
     def _check(self, uri: str, size: int, most: int, what: str) -> None:
-        """Raises UnreadableDocument for what is larger than what is read."""
+        """Raises UnreadableDocument if `size` is more than `most`."""
         if size > most:
             raise UnreadableDocument(uri, f"it has {size:,} {what}, and at most {most:,} are read")
 
 
 def _lines(text: str) -> int:
-    """The number of line ends, of which two characters may be one."""
+    """The number of line ends; a carriage return with a line feed is one."""
     return sum(map(text.count, _LINE_ENDS)) - text.count("\r\n")

@@ -1,4 +1,4 @@
-"""What is read from elsewhere, and how old it may be. Above: references, skills and ingestion."""
+"""Values that are read from outside sources, and how old they may be. Above: references, skills and ingestion."""
 
 import logging
 import re
@@ -13,21 +13,21 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 _RETRY: Final = 60.0
-"""Seconds after which what could not be read is tried again."""
+"""Seconds between a failed read and the next attempt."""
 _TIME: Final = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,6})?)\s*(?P<unit>[smhd]?)")
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshPolicy:
-    """How old what was read may be: `RefreshPolicy.never()`, `.always()` or `.after(600)`."""
+    """How old a value may be before it is read again: `RefreshPolicy.never()`, `.always()` or `.after(600)`."""
 
     seconds: float | None = None
-    """None: of any age."""
+    """The greatest age in seconds; None: any age."""
 
     @classmethod
     def never(cls) -> Self:
-        """What was read once stays."""
+        """It is read once, and never again."""
         return cls(None)
 
     @classmethod
@@ -37,7 +37,7 @@ class RefreshPolicy:
 
     @classmethod
     def after(cls, seconds: float) -> Self:
-        """It is read again when it is older than this time to live."""
+        """It is read again when it is older than this many seconds."""
         return cls(seconds)
 
     @classmethod
@@ -53,18 +53,18 @@ class RefreshPolicy:
 
 
 class RefreshedSource(Generic[T]):
-    """Something from elsewhere: it is read where its policy says so, and stays when that fails."""
+    """A value from an outside source. It is read again when the policy says so; if that fails, the old value stays."""
 
     def __init__(self, name: str, policy: RefreshPolicy, read: Callable[[], Awaitable[T]]) -> None:
         self.name, self._policy, self._read = name, policy, read
         self._due: float | None = 0.0
-        """The time at which it is to be read; None: never again."""
+        """The time of the next read, by the monotonic clock; None: it is not read again."""
         self.value: T | None = None
         self.failure = ""
-        """Why there is none, or no newer one, since it was tried last; empty: it was read."""
+        """Why the last read failed; empty: it did not."""
 
     async def refresh(self, *, patient: bool = False) -> None:
-        """Read it where it is time to; who is patient reads at once what another request did not wait for."""
+        """Read the value if it is due. `patient`: read it also if there is none because a first read was cancelled."""
         was_late = self.value is None and not self.failure
         if not (patient and was_late) and (self._due is None or monotonic() < self._due):
             return
@@ -75,12 +75,12 @@ class RefreshedSource(Generic[T]):
         except DocumentError as error:
             _log.warning("%r keeps what it had: %s", self.name, error)
             self.failure = str(error)
-        finally:  # also if nobody waits for it any longer: what answers slowly must not slow down every request
+        finally:  # also after a cancelled read: a slow source must not slow down every request
             wait = seconds if done else min(_RETRY, seconds or _RETRY)
             self._due = None if wait is None else monotonic() + wait
 
     async def get(self) -> T:
-        """It, read now if there is none yet. Raises `DocumentError` where it cannot be read."""
+        """The value, read now if it is due or missing. Raises `DocumentError` if there is none."""
         await self.refresh(patient=True)
         if self.value is None:
             raise DocumentError(self.failure)

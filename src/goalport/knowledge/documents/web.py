@@ -1,9 +1,9 @@
-"""Fetching from the web, and posting to it: bounded, and never in this network by accident.
+"""Requests to the web, GET and POST: with limits, and never to servers of the local network by accident.
 
-The address in a document may lead to a server that only this machine can reach. Therefore every address is resolved and
-checked first, at each redirect anew, and the connection goes to the address that was checked, whatever a name resolves
-to a moment later. Below: errors. Above: `github`, references to pages, ingestion, and the notifications of A2A. httpx2
-is imported when it is first needed.
+A URL in a document may lead to a server that only this machine can reach (SSRF). Therefore each host is resolved and
+checked first, also after each redirect, and the connection goes to the checked IP address, even if the name resolves
+to another one a moment later. Below: errors. Above: `github`, references to pages, ingestion, and the notifications of
+A2A. httpx2 is imported at first use.
 """
 
 import re
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Gives the IP addresses of a host and port."""
+"""Returns the IP addresses of a host and port."""
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _PORTS: Final = {"http": 80, "https": 443}
 _OK: Final = 200
@@ -36,32 +36,32 @@ _PIECE: Final = 65_536
 """Bytes that are decompressed at a time."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _PASSWORD: Final = re.compile(r"//[^/?#]*@")
-"""What addresses may have before their host. It is neither sent nor shown."""
+"""User name and password in a URL. They are neither sent nor shown."""
 _USER_AGENT: Final = "goalport (+https://pypi.org/project/goalport/)"
 
 
 @dataclass(frozen=True, slots=True)
 class WebLimits:
-    """What fetching one address may cost."""
+    """Limits for fetching one URL."""
 
     max_bytes: int = 20_000_000
-    """Bytes of the content, counted after it was decompressed."""
+    """Bytes of the content after decompression."""
     seconds: float = 30.0
-    """For everything together, redirects too."""
+    """Seconds for the whole request, with all redirects."""
     redirects: int = 5
 
 
 @dataclass(frozen=True, slots=True)
 class WebContent:
-    """What an address gave."""
+    """The content at a URL."""
 
     uri: str
-    """Where it was found, after redirects."""
+    """The URL after redirects."""
     media_type: str
     """In lower case and without parameters, such as `text/html`; empty: the server did not say."""
     content: bytes = field(repr=False)
     charset: str = ""
-    """As the server said; empty: it did not say."""
+    """The charset in the header of the response; empty: the server did not say."""
 
     @property
     def text(self) -> str:
@@ -85,9 +85,9 @@ class WebFetcher:
     """Fetches over HTTP and HTTPS: `await WebFetcher().fetch("https://example.com/page")`.
 
     It connects to public addresses only. `allow` names exceptions: hosts (`localhost`), hosts with a port
-    (`127.0.0.1:8080`) and networks (`10.1.0.0/16`). Proxies of the environment are not used. `transport` makes another
-    transport of httpx2, for example `lambda: httpx2.AsyncHTTPTransport(proxy="http://proxy:3128")`; addresses to which
-    that connects by itself, as a proxy does, are not checked.
+    (`127.0.0.1:8080`) and networks (`10.1.0.0/16`). Proxies of the environment are not used. `transport` creates
+    another transport of httpx2, for example `lambda: httpx2.AsyncHTTPTransport(proxy="http://proxy:3128")`; addresses
+    that only the proxy connects to are not checked.
     """
 
     allow: Collection[str] = ()
@@ -98,10 +98,10 @@ class WebFetcher:
     async def fetch(
         self, url: str, *, media_types: Collection[str] = (), headers: Mapping[str, str] | None = None
     ) -> WebContent:
-        """What is at an address, if it is of one of the media types (`text/` stands for all texts; none: any type).
+        """The content at a URL, if it has one of the media types (`text/`: all types of text; empty: any type).
 
-        `headers` are sent to the host of the address only, and not to another one that it redirects to. Raises
-        `DocumentError`: a sentence that says why it could not be fetched.
+        `headers` are sent to the host of the URL only, and not to another host after a redirect. Raises
+        `DocumentError` with a sentence that says why it could not be fetched.
         """
         import httpx2
 
@@ -119,7 +119,7 @@ class WebFetcher:
             raise _refused(url, f"it redirects more than {self.limits.redirects} times")
 
     async def post(self, url: str, content: bytes, headers: Mapping[str, str]) -> None:
-        """Send something to an address. Raises `DocumentError` unless a 2xx answers it; a redirect is not followed."""
+        """POST content to a URL. Redirects are not followed. Raises `DocumentError` unless the status is 2xx."""
         import httpx2
 
         async with (
@@ -130,7 +130,7 @@ class WebFetcher:
                 raise _refused(url, _answered(response))
 
     async def check(self, url: str) -> None:
-        """Raise `DocumentError` for an address that is not to be used. Hosts that `allow` names are not resolved."""
+        """Raise `DocumentError` if a URL may not be fetched. Hosts that `allow` names are not resolved."""
         import httpx2
 
         async with self._client(url):
@@ -138,7 +138,7 @@ class WebFetcher:
 
     @asynccontextmanager
     async def _client(self, url: str) -> "AsyncGenerator[AsyncClient]":
-        """A client for a block whose time is bounded, and in which what httpx2 raises is a `DocumentError`."""
+        """A client for a block with a time limit. Timeouts and errors of httpx2 in the block become `DocumentError`."""
         import httpx2
 
         try:
@@ -181,7 +181,7 @@ class WebFetcher:
         headers: Mapping[str, str] | None,
         posted: bytes | None = None,
     ) -> "AsyncGenerator[Response]":
-        """The answer to a request to the address that was checked, with the host's name in header and certificate."""
+        """The response of the checked IP address. The `host` header and TLS use the name of the host."""
         checked = await self._checked(url, place)
         request = client.build_request(
             "GET" if posted is None else "POST",
@@ -204,7 +204,7 @@ class WebFetcher:
                 await response.aclose()
 
     async def _checked(self, url: str, place: "URL", *, resolve_named: bool = True) -> str:
-        """The IP address to connect to. Raises `DocumentError` where one of the host's addresses is not to be used."""
+        """The IP address to connect to. Raises `DocumentError` if any address of the host may not be used."""
         if place.scheme not in _PORTS or not place.host:
             fix = " Give the path of a file instead" if place.scheme == "file" else ""
             raise _refused(url, f"only http:// and https:// addresses with a host are fetched.{fix}")
@@ -235,7 +235,7 @@ class WebFetcher:
 
 
 async def _decompressed(url: str, response: "Response") -> AsyncIterator[bytes]:
-    """The content in small pieces: decompressed at once, it could be a thousand times as long as what was sent."""
+    """The content in small pieces: decompressed at once, it could be a thousand times as long as the response."""
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding in {"", "identity"}:
         async for piece in response.aiter_raw():
@@ -267,7 +267,7 @@ def _certificates() -> SSLContext:
 
 
 def _is_public(address: Address) -> bool:
-    """Whether an address is one of the internet, also where it is wrapped in an IPv6 address of another purpose."""
+    """Whether an address is public. If an IPv6 address contains an IPv4 address, that one is checked."""
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if address.teredo is not None:

@@ -1,7 +1,7 @@
-"""Ingestion: files, folders and web pages are read, cut and stored; what has not changed is left alone. Guide 3.12.7.
+"""Ingestion: files, folders and web pages are read, split into chunks and stored, if they changed. Guide, 3.12.7.
 
-A document is stored whole or not at all. What cannot be read is one sentence, and the others are read nevertheless.
-Below: `documents`, which reads and cuts. Above: the command line, and whoever fills a store.
+A document is stored whole or not at all. If one cannot be read, a sentence says why, and the others are still read.
+Below: `documents`, which reads and splits. Above: the command line, and all code that fills a store.
 """
 
 import os
@@ -38,7 +38,7 @@ _FileState = tuple[int, int]
 """When a file was changed last, in nanoseconds, and its size in bytes."""
 Outcome = Literal["added", "changed", "unchanged", "removed", "failed"]
 _VERSION: Final = "3"
-"""Part of each hash: raise it when the same bytes are read, cut or indexed otherwise, so that they are stored anew."""
+"""Part of each content hash. Raise it if reading, splitting or indexing changes, so that all documents are updated."""
 _MOST_FILES: Final = 1_000_000
 _PAGE: Final = 1_000
 _FILE_URI: Final = "file:/"
@@ -49,12 +49,12 @@ _NO_DOCUMENTS: Final = (
     *(".exe", ".dll", ".so", ".dylib", ".a", ".o", ".obj", ".class", ".pyc", ".wasm", ".db", ".sqlite", ".lock"),
     *(".db-shm", ".db-wal", ".db-journal", ".sqlite-shm", ".sqlite-wal", ".sqlite-journal"),
 )
-"""The ends of names of files in a folder that nobody takes for documents. One that is named itself is tried."""
+"""Suffixes of files that are skipped in folders, as they are no documents. A file that is named itself is tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestedDocument:
-    """What became of one document."""
+    """The outcome of ingesting one document."""
 
     uri: str
     outcome: Outcome
@@ -66,13 +66,13 @@ class IngestedDocument:
 
 @dataclass(frozen=True, slots=True)
 class RefreshPolicies:
-    """When documents are read again where they came from: by the first pattern that fits their URI.
+    """When documents are read again from their source. The first pattern that fits the URI decides.
 
     `RefreshPolicies((("https://example.com/news/*", RefreshPolicy.after(600)),), RefreshPolicy.never())`
     """
 
     by_pattern: Sequence[tuple[str, RefreshPolicy]] = ()
-    """Patterns such as `https://example.com/*` or `*.pdf`, with the policy for what fits."""
+    """Patterns for URIs, such as `https://example.com/*` or `*.pdf`, each with its policy."""
     otherwise: RefreshPolicy = field(default_factory=RefreshPolicy.always)
 
     def of(self, uri: str) -> RefreshPolicy:
@@ -86,11 +86,11 @@ class RefreshPolicies:
 
 
 class DocumentIngestion(AbstractAsyncContextManager["DocumentIngestion", None]):
-    """Takes documents into a store: `async with DocumentIngestion(store) as ingestion: await ingestion.ingest("docs")`.
+    """Stores documents: `async with DocumentIngestion(store) as ingestion: await ingestion.ingest("docs")`.
 
-    A document is read again when `refresh` says so, by default always, and stored anew when its content has changed.
-    `readers` are the callers who may read what is stored, and the scopes that let others read it; None: everyone.
-    `include` are the patterns of which a file in a folder has to match one, such as `*.md` or `manuals/*`.
+    A document is read again when `refresh` says so, by default always, and replaced when its content has changed.
+    `readers` are the callers who may read the documents, and the scopes that let others read them; None: everyone.
+    A file in a folder has to match one of the patterns `include`, such as `*.md` or `manuals/*`.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class DocumentIngestion(AbstractAsyncContextManager["DocumentIngestion", None]):
         self._readers = readers
         self._include = include
         self._read: dict[str, tuple[_FileState, IngestedDocument]] = {}
-        """How each file was when it was read last, and what became of it, by its URI."""
+        """By URI: the state of each file when it was last read, and the outcome."""
 
     async def __aexit__(self, *_: object) -> None:
         """Nothing is left open between two documents."""
@@ -121,12 +121,12 @@ class DocumentIngestion(AbstractAsyncContextManager["DocumentIngestion", None]):
     async def ingest(
         self, *places: str | Path, listener: Callable[[IngestedDocument], None] | None = None
     ) -> tuple[IngestedDocument, ...]:
-        """Take in files and folders by path or `file:` URI, and pages by URL; `listener` hears of each as it is done.
+        """Ingest files and folders by path or `file:` URI, and web pages by URL. `listener` is called with each result.
 
-        Of a folder, hidden files, what `include` leaves out and kinds of files that are no documents, such as images,
-        are left out, and documents whose files are gone are removed from the store. What the store's embedding service
-        gave no vectors for gets them at the end, or when it answers again. Raises `BadInput` for a place that is no
-        name, `StoreError`, and `ModelError` if that service cannot be used at all; what was stored before that stays.
+        In folders, hidden files, files that `include` does not match, and files that are no documents, such as images,
+        are skipped. Documents whose files are gone are removed from the store. Chunks for which the embedding service
+        made no vectors get them at the end, or when it answers again. Raises `BadInput` for an invalid place,
+        `StoreError`, and `ModelError` if that service cannot be used at all; documents stored before that stay.
         """
         done: list[IngestedDocument] = []
         for place in places:
@@ -140,7 +140,7 @@ class DocumentIngestion(AbstractAsyncContextManager["DocumentIngestion", None]):
         return tuple(done)
 
     async def ingest_uri_if_needed(self, uri: str | Path) -> str | None:
-        """Take in one document; its id, or None if the store has it as it is. Raises `DocumentError`."""
+        """Ingest one document. Returns its id, or None if it has not changed. Raises `DocumentError`."""
         (document,) = await self.ingest(uri)
         if document.outcome == "failed":
             raise DocumentError(document.reason)
@@ -169,7 +169,7 @@ class DocumentIngestion(AbstractAsyncContextManager["DocumentIngestion", None]):
                 yield IngestedDocument(uri=uri, outcome="removed")
 
     async def _ingest_one(self, uri: str, stored: StoredDocument | None, path: Path | None = None) -> IngestedDocument:
-        """A document that is stored if need be: a file, or a page without a path."""
+        """Store one document if it is due and has changed: a file, or (without `path`) a web page."""
         unchanged = IngestedDocument(uri=uri, outcome="unchanged")
         if stored is not None and not self._refresh.due(stored):
             return unchanged
@@ -185,7 +185,7 @@ class DocumentIngestion(AbstractAsyncContextManager["DocumentIngestion", None]):
                 return became if became.outcome == "failed" else unchanged
             document = await self._update(await to_thread.run_sync(self._reader.content, path), uri, None, stored)
         except DocumentError as error:
-            # A file is named by its path, whatever is wrong with it; what reads its content knows the URI alone.
+            # Name a file by its path in all errors; those of the reader of its content have the URI.
             unread = error if path is not None and isinstance(error, UnreadableDocument) else None
             reason = str(error if unread is None else UnreadableDocument(str(path), unread.reason))
             document = IngestedDocument(uri=uri, outcome="failed", reason=reason)
@@ -226,10 +226,10 @@ def is_page(place: str | Path) -> TypeGuard[str]:
 
 
 def absolute(place: str | Path) -> Path:
-    """The path of a file or folder that somebody named, from the root of the file system and without `..` in it.
+    """The absolute path, without `..`, of a file or folder that is named by path or `file:` URI.
 
-    A file has one URI, whichever folder it is named from, and can be named by it. Links in the path stay. Raises
-    `BadInput` for an empty name, and for the URI of a file of another machine.
+    So a file has the same URI, whatever the working directory is. Links in the path stay. Raises
+    `BadInput` for an empty name, and for the URI of a file on another machine.
     """
     if not str(place):
         raise BadInput("Expected the path of a file or folder, but came an empty text.")
@@ -256,7 +256,7 @@ def _state(path: Path) -> _FileState:
 
 
 def _files(folder: Path, include: Sequence[str]) -> tuple[list[Path], list[tuple[Path, str]]]:
-    """The files below a folder that may be documents and are included; and what cannot be listed, with the reasons."""
+    """The files below a folder that may be documents and match `include`, and folders that cannot be listed and why."""
     failures: list[OSError] = []
     found = Folder(folder, FolderLimits(entries=_MOST_FILES)).files(onerror=failures.append)
     documents = (PurePosixPath(each) for each in found if not each.lower().endswith(_NO_DOCUMENTS))
@@ -270,7 +270,7 @@ def _files(folder: Path, include: Sequence[str]) -> tuple[list[Path], list[tuple
 
 
 def _is_gone(file: Path) -> bool:
-    """Whether there is no such file any more. One that may not be looked at is not gone."""
+    """Whether a file does not exist any more. A file that may not be accessed is not gone."""
     try:
         return not stat.S_ISREG(file.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -282,27 +282,27 @@ def _is_gone(file: Path) -> bool:
 class DocumentFolder:
     """The documents at some places below a folder: `DocumentFolder(Path("/srv/manuals"), ["guide.md", "recipes"])`.
 
-    `places` are files and folders, relative to `root`. An index may hold other documents too: a search with `filter`
-    finds these alone.
+    `places` are files and folders, relative to `root`. An index may have other documents too: a search with `filter`
+    finds only those at these places.
     """
 
     def __init__(self, root: Path, places: Sequence[str]) -> None:
         self.root = root.absolute()
         self.places = [self.root / each for each in places]
         self._intake: tuple[DocumentIndex, DocumentIngestion, anyio.Lock] | None = None
-        """What takes the documents into one index, and whose turn it is."""
+        """The index, its ingestion, and the lock that lets one call at a time use them."""
 
     @property
     def filter(self) -> Filter:
-        """What holds of these documents and of no others in the index."""
+        """The filter that only these documents in an index fit."""
         return AnyOf(tuple(UriPrefix(f"{each.as_uri()}/" if each.is_dir() else each.as_uri()) for each in self.places))
 
     def name_of(self, uri: str) -> str:
-        """The path of a document from the folder on, such as `docs/waiting.md`."""
+        """The path of a document relative to `root`, such as `docs/waiting.md`."""
         return unquote(uri.removeprefix(f"{self.root.as_uri()}/"))
 
     async def take_in(self, index: DocumentIndex, report: Callable[[str], None] | None = None) -> None:
-        """Bring the index up to date; `report` is told in words what has changed in it, and what cannot be read.
+        """Bring the index up to date. `report` is called with sentences on what has changed and what cannot be read.
 
         Calls at the same time wait for each other, so that each file is read once. Raises `DocumentError` when none of
         the documents can be read, and what `DocumentIngestion.ingest` raises.
