@@ -316,7 +316,7 @@ class ServerEntry(ServerConfig):
     stated_transport: Annotated[TransportKind | None, BeforeValidator(_transport)] = named(None, "type", "transport")
     command: str = named("")
     command_line: Texts = named((), "command")
-    """The program and perhaps first arguments, if `command` is a list."""
+    """The program; if `command` is a list, its other items are the first arguments."""
     http_url: Text = ""
     env_file: Place | None = None
     enabled: Flag = True

@@ -345,9 +345,9 @@ Headers = Annotated[
 ]
 """A table in which the variables in `OF_CALLER` are not replaced."""
 Secret = Annotated[Text, BeforeValidator(partial(_secret, is_mistake=True))]
-"""A secret text, which must be a variable: anything else is a mistake."""
+"""A secret text. One without a variable is a mistake: secrets do not belong in the file."""
 NamedSecret = Annotated[Text, BeforeValidator(partial(_secret, is_mistake=False))]
-"""A secret text, which should be a variable: anything else is used, but noted."""
+"""A secret text. One without a variable is noted, and used."""
 SecretFile = Annotated[str, BeforeValidator(_contents)]
 """The secret content of a file, whose path is in the configuration."""
 Place = Annotated[Path, BeforeValidator(_place)]

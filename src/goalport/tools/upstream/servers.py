@@ -131,7 +131,7 @@ class UpstreamServers:
         return tuple(replace(each.report(), callers=len(self._callers.get(each.name, ()))) for each in servers)
 
     def sign_ins_of(self, caller: Caller, *, end: bool = False) -> int:
-        """The number of servers for which a caller has separate tokens; `end` deletes these tokens."""
+        """The number of servers for which a caller has separate tokens; `end` deletes them and ends the connections."""
         paths = {each: self.sign_ins.path(each, _owner(caller)) for each in self.config.servers}
         found = [name for name, path in paths.items() if path.exists()]
         for name in found if end else ():

@@ -160,7 +160,7 @@ class GroupReport:
 
     role: str
     status: Literal["up", "degraded", "down", "disabled"]
-    """Whether all, some or no tools can be called; disabled: the configuration disables all its servers."""
+    """up: nothing is missing; degraded: a part is; down: no tool can be called; disabled: all its servers are."""
     servers: tuple[str, ...]
     group: ToolGroup | None
     """The tools that can be called; None: no tool can be."""

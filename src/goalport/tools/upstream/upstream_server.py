@@ -85,7 +85,7 @@ class ServerState(StrEnum):
 
 
 _NOT_COMING: Final = frozenset({ServerState.DISABLED, ServerState.SIGN_IN, ServerState.STOPPED})
-"""The states in which a call need not wait for a connection."""
+"""The states in which a call does not wait for the server to be up."""
 
 
 def why_unavailable(name: str, state: ServerState, retry_at: float) -> str:
