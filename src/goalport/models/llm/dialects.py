@@ -1,4 +1,4 @@
-"""The dialects: the APIs that providers speak, each one record with all that is particular to it.
+"""The dialects: the APIs that providers speak. Each is a record of all that differs from other APIs.
 
 An endpoint is a provider that is ready to be asked: its address, its key, its settings and its dialect. A provider with
 an API of its own is added by a `Dialect` here, and by its entry in `PROVIDERS`. The libraries take seconds to import,
@@ -79,7 +79,7 @@ class Dialect:
     """The modules that making a model and the first request import. They are imported before, in a worker thread: on
     the event loop, the import would keep the server from answering others."""
     stream_end: re.Pattern[bytes] | None
-    """A pattern within 100 bytes that only a complete stream contains; None: the library itself looks for the end.
+    """A pattern for what only a complete stream contains, within 100 bytes; None: the library itself looks for the end.
 
     A stream without it was cut off: that is an error, and no answer.
     """
@@ -119,7 +119,7 @@ class Endpoint:
 
 
 def _without_environment(sdk: SDK) -> SDK:
-    """Remove what a client read from the environment besides the key: it is meant for its provider's address only."""
+    """Remove what else a client read from the environment: like a key, it is for its provider's address only."""
     known = vars(sdk)
     known.update({name: None for name in ("organization", "project", "admin_api_key") if name in known})
     known["_custom_headers"] = {}

@@ -368,7 +368,7 @@ class Vectors(list[list[float]]):
 
 
 def check_vector_count(service: str, texts: Sequence[str], vectors: object) -> None:
-    """Raise `ModelUnavailable` unless there are as many vectors as texts: nobody could tell which belongs to which."""
+    """Raise `ModelUnavailable` unless there are as many vectors as texts: else it is unclear which belongs to which."""
     if not isinstance(vectors, Sized):
         raise ModelUnavailable(
             f"The embedding service {service!r} gave {shown(vectors)}; expected a list with a vector for each text."

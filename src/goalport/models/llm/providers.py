@@ -1,4 +1,4 @@
-"""The known providers, and how one is found and made ready: which one a model's name means, and its endpoint.
+"""The known providers: which provider a model's name means, and the endpoint where that is asked.
 
 A provider is added by one entry in `PROVIDERS`; one with an API of its own also by a record in `dialects`. An endpoint
 is made from the entry, the settings and the environment. An error names what is missing before any request is sent. No

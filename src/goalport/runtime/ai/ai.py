@@ -348,7 +348,7 @@ class Ai(_Asking, WithInteraction):
         return self._but(template=name)
 
     def with_guard(self, *guards: Guard) -> Self:
-        """Check prompts and answers with these guards, besides those of the platform."""
+        """Check prompts and answers with these guards, in addition to those of the platform."""
         return self._plus(guards=checked(guards, Guard, "guards, with check_input and check_output"))
 
     def with_id(self, name: str) -> Self:
@@ -368,8 +368,8 @@ class Ai(_Asking, WithInteraction):
         """An object of a type: `create_object("Make up a story", Story)`, or with a template `(Story, variables)`.
 
         The type may be anything that JSON can express: pydantic models, dataclasses, TypedDicts, lists, enums,
-        unions, numbers. Raises `InvalidModelOutput` when the model gave no valid object even after it was told what
-        is wrong, another `ModelError` when it could not be asked, and `DeclarationError`, before any call, for a type
+        unions, numbers. Raises `InvalidModelOutput` when the model gave no valid object even after a request to correct
+        it, another `ModelError` when it could not be asked, and `DeclarationError`, before any call, for a type
         that JSON cannot express.
         """
         return await self._create("create_object", first, second)

@@ -240,8 +240,8 @@ class WithInteraction:
     def with_tool_chaining_from(self, *kinds: type, select: Callable[[Any, Tool], bool] | None = None) -> Self:
         """Offer the `@tool` methods of each object of these types that a tool returns, from then on.
 
-        Of one class, only the newest object counts. `select` decides by the object and the tool which are offered.
-        With `object`, every object's tools are. Raises `TypeError` for what is no class.
+        Of each class, only the newest object counts. `select` decides by the object and the tool whether it is offered.
+        The class `object` means every object. Raises `TypeError` for an argument that is no class.
         """
         added = checked(kinds, type, "classes whose objects have tools")
         return self._plus(chaining=(ToolChaining(each, select) for each in added))

@@ -1,4 +1,4 @@
-"""Tools that guide a model among other tools: unfolding tools, which others stand behind, and agentic tools.
+"""Tools that guide a model among other tools: unfolding tools, which reveal others, and agentic tools.
 
 An agentic tool asks a model, which calls other tools (user guide, section 3.9.4). It is called like any other tool, by
 a model or by code, and asks through the engine of whatever called it (`ToolContext`), so that its cost, its events and

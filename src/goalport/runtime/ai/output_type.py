@@ -189,7 +189,7 @@ _cached_output = lru_cache(maxsize=256, typed=True)(_output)
 
 
 def output_schema(adapter: TypeAdapter[Any], kind: object, properties: Callable[[str], bool] | None) -> Schema:
-    """The JSON Schema by which a model is asked for what an adapter validates; framework fields are left out.
+    """The JSON Schema for a model, of the values that an adapter validates, without framework fields.
 
     `properties` decides which fields of `kind`, or of the items of a list, are asked for. Raises `DeclarationError`
     when it would leave out a field without a default.

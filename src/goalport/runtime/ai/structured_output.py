@@ -106,11 +106,11 @@ async def stream_text(loop: ToolLoop, guards: GuardChain) -> AsyncGenerator[Text
 async def stream_objects(
     loop: ToolLoop, output: OutputType, guards: GuardChain
 ) -> AsyncGenerator[ThinkingDelta | StreamedObject[object]]:
-    """The objects that a model writes. Guards see the JSON of each one, and each piece of thought, before it is given.
+    """The objects that a model writes. Guards check the JSON of each one, and each piece of thought, first.
 
     A reply without any object is asked for again, as often as `create_object` would. Raises `InvalidModelOutput` when
-    there is still none, for an object that is still invalid, and for one that was cut off; the objects before it have
-    been given by then.
+    there is still none, for an object that is still invalid, and for one that was cut off, after the objects before it
+    were yielded.
     """
     reader = _ObjectReader(loop, output)
     for attempt in range(loop.settings.data_binding_max_attempts):

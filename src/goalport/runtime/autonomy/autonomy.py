@@ -291,9 +291,9 @@ class Autonomy:
     ) -> Choice:
         """Choose the agent that fits best, to run it alone (closed mode).
 
-        `among` are the goals that count; by default all that are deployed. `conversation` is what was said before; `ai`
-        asks the model, by default that of the platform. Raises `NoAgentFound` with the ranking, `BadInput` if nobody
-        said anything, and `ModelError`.
+        `among` are the goals that count; by default all deployed goals. `conversation` are the earlier messages; `ai`
+        asks the model, by default the `ai` of the platform. Raises `NoAgentFound` with the ranking, `BadInput` if the
+        inputs are empty, and `ModelError`.
         """
         intent, agents = _intent(inputs), dict[str, Agent]()
         wanted = None if among is None else {each.name for each in among}
@@ -339,7 +339,7 @@ class Autonomy:
             others = [] if owner.opaque else [each for each in (*agents, *agents.components) if not each.opaque]
             whole = replace(owner.with_components(others), name=f"{owner.name}.{goal.short_name}", goals=(goal,))
             scope, blackboard = Scope(replace(whole, opaque=True, source="")), _blackboard(inputs)
-            # Without a plan, other objects may be given too, or the process says what is missing.
+            # Without a plan, further objects may follow, or the process says what is missing.
             can_be_reached = self._plan(scope, goal, blackboard) is not None
             groups = self.platform.groups
             agent = (pruned(scope, blackboard, [goal.name], groups) if can_be_reached else scope).agent

@@ -25,7 +25,7 @@ Role = Literal["user", "assistant", "system", "tool", "summary"]
 REPLY_SEPARATOR: Final = "\n\n"
 """The text between the messages of a chatbot when a reader is shown them as one."""
 SUMMARY: Final = "summary"
-"""The role of a message that nobody said: it tells a model what came before it."""
+"""The role of a message that stands for the earlier ones: a model is shown it in their place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,9 +245,9 @@ class Conversation:
 
     @property
     def visible(self) -> Sequence[ConversationMessage]:
-        """The entries that a model is shown: the instructions, then the newest summary and what it does not cover.
+        """The entries that a model is shown: the instructions, the newest summary, and the messages after it.
 
-        Results of old tool calls may be left out; a note is in their place.
+        Results of old tool calls may be replaced by a note.
         """
         shown = [each for each in self.loaded.line if each.role != SUMMARY]
         places = {each.id: place for place, each in enumerate(shown, start=1)}
@@ -279,9 +279,9 @@ class Conversation:
         return iter(self.messages)
 
     def add_message(self, message: M, *, name: str = "", assets: Sequence[Asset] = ()) -> M:
-        """Add a message at the end and return it. It is stored with the next one that is sent, or after the turn.
+        """Add a message at the end and return it. It is stored with the next message that is sent, or after the turn.
 
-        `name` is that of the speaker, and `assets` are what the message brings along.
+        `name` is the name of the speaker; `assets` are things that belong to the message, such as documents.
         """
         self.loaded.pending.append(ConversationMessage.of(message, name=name, assets=assets))
         return message

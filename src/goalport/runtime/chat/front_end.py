@@ -1,4 +1,4 @@
-"""The front end through which a person talks: what it tells a chatbot besides messages, and the tools that it offers.
+"""The front end through which a person talks: what it sends to a chatbot with messages, and the tools that it offers.
 
 An action of a chatbot takes a `FrontEnd` as a parameter, and shows it to a model as a reference. A tool of a front end
 runs in the person's application: the action waits with a question, which the door answers with the result. Below:
@@ -67,10 +67,10 @@ class A2aMessage:
 @persistent("goalport.chat:FrontEnd")
 @dataclass(frozen=True)
 class FrontEnd:
-    """What the front end of a person tells the chatbot: `ai.with_reference(front_end)` shows it to a model.
+    """What the front end of a person sends to the chatbot: `ai.with_reference(front_end)` shows it to a model.
 
-    The model reads the context, and may call the tools of the front end. There is none where the person talks through
-    something else, so an action takes `FrontEnd | None`.
+    The model reads the context, and may call the tools of the front end. Other clients have no front end, so an action
+    takes `FrontEnd | None`.
     """
 
     context: tuple[tuple[str, str], ...] = ()

@@ -276,7 +276,7 @@ class ChatSession:
         return await self._begin(objects, added, after, reacts=message is not None)
 
     async def regenerate(self, message_id: str = "", *, context: Sequence[object] = ()) -> Turn:
-        """Answer a message of a person again, in another branch: the last one, or that of the id.
+        """Answer a message of a person again, in another branch: the last message, or the one with this id.
 
         `context` is as in `begin_turn`. Raises as `begin_turn` does, and `BadInput` if nobody has said it.
         """
@@ -426,8 +426,8 @@ class AgentProcessChatbot:
     ) -> "AgentProcessChatbot":
         """A chatbot that answers with whichever action of the platform is worth most.
 
-        These are the actions of all components and of the agents that are not opaque, also of those that are deployed
-        later. `name` is that of the agent that is deployed for it. Raises `DeploymentError` if another
+        These are the actions of all components and of all agents that are not opaque, also of agents that are deployed
+        later. `name` is the name of the agent that is deployed for the chatbot. Raises `DeploymentError` if another
         agent has that name.
         """
         found = next((each for each in platform.agents if each.name == name and each.open), None)
@@ -462,7 +462,7 @@ class AgentProcessChatbot:
         conversation_id: str = "",
         context_id: str = "",
     ) -> ChatSession:
-        """Begin a conversation of a caller, or go on with the one of that id, if it is theirs.
+        """Begin a conversation of a caller, or go on with the conversation of that id if it is theirs.
 
         `channel` receives the events of turns. `system_message`: the instructions to the model in a new conversation.
         `context_id`: the context of the caller that gives a new conversation its first objects; empty: that of the

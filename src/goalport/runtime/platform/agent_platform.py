@@ -481,10 +481,10 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
                 yield each
 
     async def erase(self, caller: Caller, *, dry_run: bool = False) -> Erased:
-        """Erase what is stored of a caller: conversations, processes wherever they run, contexts, and sign-ins.
+        """Erase what is stored of a caller: conversations, processes in any program, contexts, and sign-ins.
 
-        Documents stay, and no longer name the caller among their readers. With `dry_run` it is only counted.
-        Raises `StoreError`; what is erased by then stays erased.
+        Documents stay, but no longer name the caller among their readers. With `dry_run`, this only counts. Raises
+        `StoreError`; data that were erased before stay erased.
         """
         owner = Caller(caller.id, caller.issuer)
         conversations = [each.id for each in await conversations_of(self.store, owner)]

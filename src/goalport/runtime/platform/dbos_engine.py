@@ -36,7 +36,7 @@ _LOOK: Final = 0.2
 """Seconds between two looks at the queue."""
 _CONNECTIONS: Final = 4
 _PAUSES: Final = (0.05, 0.1, 0.2, 0.0, 0.0)
-"""Seconds to wait, one after another, until the last program reports to DBOS that its process rests; 0: it is dead."""
+"""Seconds to wait, in turn, until the program of a process reports to DBOS that it rests; 0: count it as dead."""
 _TIDY: Final = 60.0
 """Seconds between two looks at what programs have left behind in the queue."""
 _LEFT: Final = timedelta(minutes=2)

@@ -62,7 +62,7 @@ class Deployments:
         self.front: Agent | None = None
         """The agent that takes a sentence and finds the goal that fits; it need not be deployed."""
         self._changing = Lock()
-        """Held by the thread that changes what is deployed."""
+        """Locked by the thread that changes the deployed agents."""
         self._set({})
 
     def _set(self, by_name: Mapping[str, Agent]) -> None:

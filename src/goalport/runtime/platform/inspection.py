@@ -99,8 +99,8 @@ def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[Declara
 def remarks_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[str, ...]:
     """A sentence for each declaration whose author may have meant something else.
 
-    That is: each method that is no action, but would give an object from which a goal has to be started now, and each
-    action that a chatbot runs without being asked.
+    That is: each method that would give a starting object of a goal if it were declared in another way, and each action
+    that a chatbot runs without being asked.
     """
     scopes = [(each, agents.scope(each.name)) for each in agents]
     found = [
@@ -446,9 +446,9 @@ def starting_types(
 
 
 def possible_inputs(scope: Scope) -> tuple[object, ...]:
-    """The types that a process may begin with: those that its goals name, and those that no action makes.
+    """The types that a process may begin with: starting types of its goals, and types that no action makes.
 
-    Where each goal names its own starting types, only those count; but a chatbot also gets objects while it runs.
+    If each goal names its own starting types, only those count; but a chatbot also gets objects while it runs.
     """
     goals = scope.goals.values()
     declared = dict.fromkeys(kind for goal in goals for kind in goal.export.starting_input_types)
@@ -505,7 +505,7 @@ def _estimates(
 
 
 def _estimate(cost: Cost, given: Sequence[object], service: Service, least: float) -> float:
-    """What a method computes, where only objects of the given types are there. Raises `_NotKnown`."""
+    """The result of a method that computes a cost or value, with objects of the given types. Raises `_NotKnown`."""
     arguments = dict[str, object]()
     for each in cost.parameters:
         match each:

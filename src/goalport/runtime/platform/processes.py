@@ -61,7 +61,7 @@ from goalport.store import Json, ProcessStore, Sealed, Seals, StoredTypes
 
 _log = getLogger(__name__)
 _WRITTEN_WITHIN: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
-"""Seconds to wait, one after another, for a process that another program began with the same key, to be stored."""
+"""Seconds to wait, in turn, until another program has stored the process that it began with the same key."""
 _AT_A_TIME: Final = 100
 """How many events are read at a time."""
 _STORE_SECONDS: Final = 5.0
@@ -233,7 +233,7 @@ class Processes(ProcessPlatform):
         return found
 
     async def events(self, process: AgentProcess, after: int) -> AsyncGenerator[LoggedEvent]:
-        """The events of a process, and of those that it started, after the one of that number, as they happen."""
+        """The events of a process, and of those that it started, after the event with that number, as they happen."""
         self._replicas.start()
         root = process.root
         unsubscribe = root.subscribe(Alarm(root.notify_waiters))
@@ -270,7 +270,7 @@ class Processes(ProcessPlatform):
         return tuple(self._running.values())
 
     def hand_over_waits(self) -> None:
-        """End the waits here for processes that other programs run, since this program ends: callers ask there."""
+        """End the waits here for processes of other programs, since this one ends: callers ask them instead."""
         for process in self._repository.watched if self._durable else ():
             if process.status is ProcessStatus.RUNNING and not process.active:
                 process.detach(closing=True)
@@ -709,7 +709,7 @@ class Processes(ProcessPlatform):
             await self._repository.save(process)
 
     async def stop_turn(self, process: AgentProcess, reason: str) -> None:
-        """Stop the turn of a process, whoever runs it; nothing happens if nobody does. Raises `StoreError`."""
+        """Stop the turn of a process, in any program; nothing happens if no program runs it. Raises `StoreError`."""
         if process.driven or await self._repository.claim(process):
             process.stop_turn(reason)
             await self._repository.release(process)
