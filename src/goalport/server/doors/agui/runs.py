@@ -411,7 +411,7 @@ class ChatRun(_Run):
         return await self._begun(partial(session.regenerate, new.message_id, context=self._context))
 
     async def _begun(self, begin: Callable[[], Awaitable[Turn]]) -> Turn:
-        """Begin a turn, even if the client disconnects meanwhile: its message is both stored and passed on."""
+        """Begin a turn, even if the client disconnects meanwhile: every stored message reaches the chatbot."""
         turn: Turn | None = None
         with anyio.CancelScope(shield=True):
             turn = await counted_turn(self.publisher.limits, self.call, begin)

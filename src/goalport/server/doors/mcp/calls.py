@@ -93,7 +93,7 @@ class _Admission:
     """A context in which a call has a place among the concurrent calls; while it waits, its client gets heartbeats.
 
     `begins`: the call begins something, and does not only continue it. Raises `LimitReached`, `StoreError`, and
-    `BadInput` if the client disconnects while the call waits. A generator would cost more time than the place itself.
+    `BadInput` if the client disconnects while the call waits. `asynccontextmanager` would take longer than the rest.
     """
 
     context: CallContext

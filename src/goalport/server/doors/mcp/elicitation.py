@@ -97,7 +97,7 @@ async def answer_when_settled(
 ) -> HandlerResult | WrittenResult:
     """The answer to a call about a process: its result, the questions for its client, or the handle.
 
-    It waits as long as the policy says. In a first call, `patience` replaces these seconds until a question is asked.
+    It waits as long as the policy says; in a first call, `patience` seconds instead, until a question is asked.
     """
     policy, context = observer.policy, observer.context.sdk
     if not policy.may_give_handle:
@@ -228,7 +228,7 @@ class Elicitation:
         return True
 
     async def _unless_settled(self, question_id: str, work: Awaitable[T], observer: Observer, doing: str) -> T | None:
-        """The result of `work`; None if first the question is settled, the client disconnects or this server ends."""
+        """The result of `work`; None if before that, the question is settled, the client leaves or this server ends."""
         result = None
 
         async def until_settled() -> None:

@@ -75,7 +75,7 @@ class Progress:
         level: LoggingLevel | None,
         heartbeat_seconds: float,
     ) -> None:
-        """`report` and `log` send one notification. None as `report` or `level`: the client did not ask for these."""
+        """`report` and `log` send one notification each; `report` or `level` is None: the client did not ask for it."""
         self.tells_text = False
         """Whether the text of a reply is sent too, while it is written."""
         self._report, self._log = report, log

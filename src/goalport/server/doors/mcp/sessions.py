@@ -139,7 +139,7 @@ class OpenCall:
             self.scope.cancel()
 
     async def terminate(self) -> None:
-        """End it, as the client has ended the session."""
+        """End the call, as the client has ended the session."""
         self.refusal, self.terminated = refusal(self.request_id, _TERMINATED, INTERNAL_ERROR), True
         self.scope.cancel()
 
@@ -371,7 +371,7 @@ class Exchange:
         await self.transport.handle_request(scope, receive, ignore)
 
     async def terminate(self) -> None:
-        """End it, as the client has ended the session."""
+        """End the request, as the client has ended the session."""
         self._terminated = True
         await self.transport.terminate()
 

@@ -1,4 +1,4 @@
-"""The state of one MCP server; errors of handlers, cancellations at other servers, and the check of scopes.
+"""The state of one MCP server, the errors of handlers, cancellations at other servers, and the check of scopes.
 
 Handlers get it as the SDK's lifespan context; `calls`, `resources` and `server`, above, do the work. Only this module
 of the room catches every exception: a bug in a handler becomes an error for the caller and a traceback in the log.
@@ -218,7 +218,7 @@ def _key(session: bytes, request_id: object) -> str:
 
 
 _FREE: Final = frozenset({"initialize", "ping", "server/discover"})
-"""What every caller may ask: who the server is, and whether it is there."""
+"""The methods that need no scopes: they ask who the server is, and whether it is there."""
 _LONGEST_NAME: Final = 100
 _NOTHING: Final[Mapping[str, Any]] = {}
 

@@ -216,7 +216,7 @@ class _CommonCall:
         return cls(state, message["id"], version, params, session, token, stamp if modern else {})
 
     async def answer(self, reply: Reply) -> None:
-        """Call the tool, and send its answer as `reply`."""
+        """Call the tool, and send its answer with `reply`."""
         session, progress, level = self.session, None, self.session.state.log_level if self.session else None
         if self.stamp:
             level = cast("types.LoggingLevel | None", (self.params.meta or {}).get(types.LOG_LEVEL_META_KEY))

@@ -266,7 +266,7 @@ def _store_errors() -> Generator[None]:
 
 
 def _described(state: McpState, task: Task) -> Wire:
-    """The fields of a task that do not depend on its status, among them how long it is stored, if it has ended."""
+    """The id, times and poll interval of a task; `ttlMs`, for how long it is stored, is set once it has ended."""
     process, settings = task.process, state.settings
     last = (each.started_at + timedelta(seconds=each.seconds) for each in process.history[-1:])
     asked = (each.asked_at for each in process.open_questions)

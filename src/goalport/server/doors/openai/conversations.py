@@ -132,7 +132,7 @@ async def with_history(
 
 
 def _caught_up(session: ChatSession, given: Sequence[Message]) -> Sequence[Message]:
-    """A client's history. Up to a reply that an answer was too late, the stored messages replace its own."""
+    """A client's history; if a reply says that an answer was too late, it has the stored messages up to there."""
     entries = [each for each in session.conversation.entries if each.role != "system"]
     late = [at for at, each in enumerate(given) if isinstance(each, AssistantMessage) and TOO_LATE.search(each.content)]
     stored = [at for at, each in enumerate(entries) if late and each.text == given[late[-1]].content]
@@ -157,7 +157,7 @@ def _stored_reply(session: ChatSession, given: Sequence[Message]) -> str:
 async def _begin_turn(session: ChatSession, given: Sequence[Message], *, name: str, again: bool) -> Turn:
     """Begin the turn that answers the last message of a history. `name` is the name of the speaker.
 
-    `again`: the request was sent before, so the turn that it has begun then is returned.
+    `again`: the request was sent before, so a turn that it has begun already is returned.
     Raises what `ChatSession.begin_turn` raises.
     """
     match = compare(session.conversation.entries, given)

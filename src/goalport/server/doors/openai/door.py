@@ -1,4 +1,4 @@
-"""The door itself (`site.app.Door`): its paths, how clients find them, and what answers chat completions and responses.
+"""The door itself (`site.app.Door`): its paths, how clients find them, and the handlers of completions and responses.
 
 It neither listens nor mounts its routes; `site` does. Below: requests, conversations and replies.
 """
@@ -134,7 +134,7 @@ async def _streamed(reply: Reply, written: ChatFormat | ResponseFormat) -> Async
 
 
 class OpenAiDoor:
-    """Conversations as OpenAI's API has them."""
+    """Chatbots and goals as the models of OpenAI's API."""
 
     exposed_headers: Sequence[str] = (CONVERSATION, "Retry-After", "x-should-retry")
     """The response headers that web pages of other origins may read (CORS)."""

@@ -270,7 +270,7 @@ class ChatRequest(_Request):
 
     @property
     def said(self) -> Sequence[Message]:
-        """What was said, as models are shown it. Raises `BadInput` if that does not end with something of the user."""
+        """The messages, as models are shown them. Raises `BadInput` if the last one is not from the user."""
         return _conversation_of(self.messages, "messages")
 
 
@@ -291,7 +291,7 @@ class ResponseRequest(_Request):
     instructions: str = ""
     previous_response_id: str = ""
     conversation: Annotated[str, BeforeValidator(_id_of)] = ""
-    """The id of the conversation that it goes on with; empty if it names none."""
+    """The id of the conversation that the request continues; empty if it names none."""
     store: bool = True
 
     @property
@@ -301,7 +301,7 @@ class ResponseRequest(_Request):
 
     @property
     def said(self) -> Sequence[Message]:
-        """The instructions, and what was said, as in `ChatRequest`."""
+        """The instructions and the messages, as in `ChatRequest`."""
         instructions = [SystemMessage(self.instructions)] if self.instructions else []
         at = [""] if isinstance(self.input, str) else []
         return [*instructions, *_conversation_of(self.messages, "input", *at)]
