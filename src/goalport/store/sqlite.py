@@ -41,8 +41,8 @@ _PAGES: Final = 1_000
 class SqliteProcessStore(DatabaseProcessStore):
     """Stores the records of processes in a SQLite file, which other programs of this machine may use too.
 
-    Parameters: `synchronous` is `full`, so that saves survive a power failure, or `normal`, so that they survive a
-    crash of the program, but the last ones may be lost if the machine stops. With `migrates=False` a file of an earlier
+    Parameters: `synchronous` is `full`, so that saves survive a power failure, or `normal`: then saves survive a crash
+    of the program, but the last ones may be lost if the machine stops. With `migrates=False` a file of an earlier
     version is refused and not changed. If another program has locked the file, calls wait at most `busy_seconds`. The
     file is opened on first use, or by `async with`, which also closes it after committing pending saves.
     """

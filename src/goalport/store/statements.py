@@ -272,10 +272,10 @@ def listing(wanted: Collection[str], *, newest_first: bool) -> str:
     return f"SELECT {_listed(*_SHORT)} FROM process {where} ORDER BY number {order} {limit}"
 
 
-# What the processes of a caller have cost. A caller may have a hundred thousand processes that ended before. Those
-# since the first one that ended after the moment are found by the index of callers. The others that go on are found by
-# that of statuses: SQLite would take the first one for them too, but cannot for what is computed. It would also look
-# for the least number from the first process on, were that not computed.
+# The costs of a caller's processes. A caller may have a hundred thousand processes that ended before. The index of
+# callers finds all processes from the first one that ended after the moment on. The index of statuses finds earlier
+# ones that have not ended: SQLite would use the index of callers for them too, but cannot for a computed column. Were
+# the least number not computed, it would search for it from the first process on.
 SPENT: Final = """
     SELECT root, sum({cost}) AS cost FROM (
         SELECT number, root FROM process

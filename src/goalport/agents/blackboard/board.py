@@ -179,7 +179,7 @@ class Blackboard:
     @overload
     def get(self, name: str, kind: type[T]) -> T | None: ...
     def get(self, name: str, kind: Any = None) -> Any:
-        """The object bound to `name`, if it is visible and, where `kind` is given, of that type; else None."""
+        """The object bound to `name`, if it is visible and of the type `kind` (if not None); else None."""
         entry = self._names.get(name)
         if entry is None or id(entry.value) in self._hidden:
             return None

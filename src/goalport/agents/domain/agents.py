@@ -279,7 +279,7 @@ class Agent:
     chat: ChatbotMark | None = None
     """How people talk to it; None: it is no chatbot."""
     open: bool = False
-    """Whether it may use the actions of all agents that are not opaque, and not only those of components."""
+    """Whether it may use the actions of all agents that are not opaque, and not only components' actions."""
 
     def __post_init__(self) -> None:
         where = self.source or f"Agent {self.name!r}"

@@ -115,7 +115,7 @@ def checked(origin: Origin, settings: ActionMark) -> tuple[tuple[str, ...], tupl
 
 
 def names_known(agent: Agent) -> frozenset[str]:
-    """The names of an agent's conditions: those of its methods, and those that its actions set with `post`."""
+    """The names of an agent's conditions: its condition methods, and the names that its actions set with `post`."""
     promised = (name for action in agent.actions for name in promises_of(action.settings.post))
     return frozenset((*(each.name for each in agent.conditions), *promised))
 
@@ -343,7 +343,7 @@ class _KnownFacts:
 
     @cached_property
     def _numbers(self) -> tuple[Mapping[type, Sequence[int]], Mapping[type, Sequence[int]], Sequence[int]]:
-        """Indexes of facts: by their class, by each base of it, and those of types that are no classes."""
+        """Indexes of facts: by class, by each base class, and a list of facts whose types are no classes."""
         by_class, by_base = defaultdict[type, list[int]](list), defaultdict[type, list[int]](list)
         others: list[int] = []
         for number, each in enumerate(self._available):

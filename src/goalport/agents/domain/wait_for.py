@@ -76,7 +76,7 @@ class WaitFor(Generic[T]):
 
     @staticmethod
     def confirmation(payload: P, message: str, *, expires_in: float | None = None) -> "WaitFor[P]":
-        """Ask for a yes to an object that is there already; with a yes it goes on the blackboard.
+        """Ask a person to confirm an object; with a yes the object is put on the blackboard.
 
         `payload`: the object. `message`: the question, in words for a person. `expires_in`: seconds after which the
         question counts as declined; None: never. Raises `TypeError` for a message that is empty, and without an object.

@@ -65,7 +65,7 @@ def settled_steps(task: Task, state: int, bound: Bound, relaxed: RelaxedPlan) ->
 
 
 def _others(task: Task, path: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """For each step of a plan the literals that the other steps need, and those that they take away, as bits."""
+    """For each step of a plan the literals that its other steps need, and the literals that they take away, as bits."""
     others: dict[int, tuple[int, int]] = dict.fromkeys(path, (0, 0))
     for way in (path, path[::-1]):
         needed = taken = 0
@@ -488,7 +488,7 @@ class Search:
 
 
 NIRVANA = PlanGoal("Nirvana", {Holds("nirvana"): True})
-"""Never reached, so that a process goes on as long as there is something to do."""
+"""Never reached, so that a process continues as long as there is something to do."""
 
 _TOLD = 5
 """The most blocked actions that a message names."""

@@ -106,7 +106,7 @@ def _inputs(
 
 
 def _starting_types(agent: Agent, kind: type) -> Sequence[object]:
-    """The types that the goal declares as its inputs, else those that no action of the agent makes."""
+    """The types that the goal declares as its inputs, else the types that no action of the agent produces."""
     said = [each for goal in agent.goals if goal.output == kind for each in goal.export.starting_input_types]
     if len(said) == 1:
         return said
@@ -127,11 +127,11 @@ def _unclear(agent: str, expected: str, came: str) -> DeclarationError:
 
 
 def with_awaiting(tool: Tool, decider: Decider) -> Tool:
-    """A copy of a tool; before each call `decider` says whether a person has to be asked, and what.
+    """A copy of a tool that calls `decider` before each call, to get the question that a person has to answer first.
 
     The process waits for the answer. The object in the answer is put on the blackboard, and then the tool runs; after a
-    no it does not run, and the model is told so. `decider` is called once for each call, in a worker thread unless it
-    is async.
+    no it does not run, and the model gets an error. `decider` is called once for each call, in a worker thread unless
+    it is async.
     """
     # The inner tool asks for approval, and calls its server, by itself.
     handler = _AwaitingHandler(tool, decider)

@@ -153,7 +153,7 @@ class AgentProcess:
     """The names of the actions still to run to reach the goal, as planned last."""
     status: ProcessStatus = field(default=ProcessStatus.NOT_STARTED, init=False)
     outcome: Outcome | None = field(default=None, init=False)
-    """How it ended, or what it waits for; None while it can go on by itself."""
+    """How it ended, or what it waits for; None while it can continue by itself."""
     end_requested: Outcome | None = field(default=None, init=False)
     """The outcome that `kill` or `terminate` asked for; the process ends with it as soon as it can."""
     created_at: datetime = field(init=False)
@@ -174,7 +174,7 @@ class AgentProcess:
     prompts: SentPrompts | None = field(default=None, init=False)
     """The prompts that its models were sent so far; None: none."""
     trace: Trace = field(init=False)
-    """The trace context in which it was started. Its spans belong to that trace, also those of other programs."""
+    """The trace context in which it was started; all its spans belong to that trace, in later programs too."""
     traced: bool = field(default=False, init=False)
     """Whether spans are recorded for it."""
     driven: bool = field(default=False, init=False)
@@ -275,7 +275,7 @@ class AgentProcess:
 
     @property
     def ready(self) -> bool:
-        """Whether it has begun, and can go on by itself."""
+        """Whether it has begun, and can continue by itself."""
         waits = self.outcome is not None or self.stepped or self.progress.parked
         return not waits and self.status is not ProcessStatus.NOT_STARTED
 
@@ -366,7 +366,7 @@ class AgentProcess:
         return self.outcome
 
     async def rest(self) -> Outcome | None:
-        """Wait until nothing runs any more in this process and in those that it started, and return its outcome.
+        """Wait until nothing runs any more in this process and its sub-processes, and return its outcome.
 
         A process rests when it has ended, waits for people, is stuck, has not started, or is driven by `tick` and is
         between two ticks. In the last two cases the outcome is None. Cancelling the wait does not change the process.
@@ -433,7 +433,7 @@ class AgentProcess:
             )
         return self.blackboard.last(kind)
 
-    # What lets it go on.
+    # What continues it.
 
     def resume(self, *objects: object) -> None:
         """Continue a process that waits, is stuck or is between two ticks, with more objects on its blackboard.
@@ -458,11 +458,11 @@ class AgentProcess:
         return await self.wait()
 
     def begin_turn(self, objects: Sequence[object], caller: Caller | None, token: str) -> bool:
-        """Begin a turn of a process that rests: add objects to its blackboard, and let its budget begin anew.
+        """Begin a turn of a process that rests: add objects to its blackboard, and start a new budget.
 
         `token` identifies these objects. Returns False, and changes nothing, if they were added before. Actions that
-        failed may run again, and what was stopped in their middle is forgotten; those that wait for people wait on.
-        `caller` is the caller of the process again, with the scopes of today; None: as before.
+        failed may run again, and actions that were stopped while running start from the beginning; actions that wait
+        for people keep waiting. `caller` is the caller of the process with its current scopes; None: unchanged.
         """
         told, progress = self.turn_start.told, self.progress
         if token in told:
@@ -502,7 +502,7 @@ class AgentProcess:
     def in_background(
         self, work: Coroutine[Any, Any, None], then: "Callable[[asyncio.Task[None]], None] | None" = None
     ) -> "asyncio.Task[None]":
-        """Do something for it in a task of its own, which begins with the event loop's next turn; `rest` waits for it.
+        """Run work for it in a task of its own, which begins with the event loop's next turn; `rest` waits for it.
 
         `then` is called with the task when that has ended.
         """
@@ -526,13 +526,13 @@ class AgentProcess:
         self.status = ProcessStatus.RUNNING
 
     def release(self) -> None:
-        """Note that the task has stopped: its sub-processes go on without it, or it continues step by step."""
+        """Note that no task runs it any more: it waits for its sub-processes, or continues step by step."""
         self.driven = False
         if isinstance(self.end_requested, Stuck):
             self.end_requested = None
 
     def detach(self, *, closing: bool = False) -> None:
-        """Stop running it here, since another program runs it or is going to; `closing`: this program ends."""
+        """Stop running it here, since another program runs it or will; `closing`: this program is shutting down."""
         self.remote, self.closing = True, closing
         if self.cancel_scope is not None:
             self.cancel_scope.cancel()
@@ -583,7 +583,7 @@ class AgentProcess:
             self.on_loop(self.end_as_requested)
 
     def end_as_requested(self) -> None:
-        """Make the requested end, if nothing else will: a process that runs checks for it between actions."""
+        """End it as requested, unless its task will do so: that checks for it between actions."""
         wanted = self.end_requested
         if wanted is None or self.over:
             return
@@ -594,14 +594,14 @@ class AgentProcess:
             self.cancel_scope.cancel()
 
     def exceed(self, reason: str) -> None:
-        """End it because it has exceeded a limit, as `terminate` does; or its turn, if it goes on from turn to turn.
+        """Terminate it because it has exceeded a limit; if it has turns, end only its turn.
 
         Processes that its actions started are terminated in any case.
         """
         if not self.options.turns:
             self.terminate(reason)
             return
-        if self.driven:  # otherwise it goes on when those that it started have ended, and its turn ends then
+        if self.driven:  # otherwise it continues when its sub-processes have ended, and then its turn ends
             self.end_requested = self.end_requested or Stuck(reason, turn_failed=True)
         for child in self.children:
             child.terminate(reason)
@@ -621,7 +621,7 @@ class AgentProcess:
         self.on_loop(stop)
 
     def settle(self, outcome: Outcome) -> None:
-        """Set the outcome of the process and wake those who wait for it. An outcome that is final is not replaced."""
+        """Set the outcome of the process and wake all waiting callers. A final outcome is not replaced."""
         if self.over:
             return
         self.release()
@@ -665,7 +665,7 @@ class AgentProcess:
         return f"{type(error).__name__} (the server's log has it, under process {self.id})"
 
     def release_frames(self) -> None:
-        """Release the variables of what ran and failed; its traceback keeps the lines."""
+        """Release the local variables of the code that failed; the traceback keeps its lines."""
         error = None if self.failure is None else self.failure.error
         traceback = None if error is None else error.__traceback__
         while traceback is not None:
@@ -675,7 +675,7 @@ class AgentProcess:
             while frame is not None:
                 try:
                     frame.clear()
-                except RuntimeError:  # it runs still, as the event loop does
+                except RuntimeError:  # a frame that still runs, such as the event loop's
                     break
                 frame = frame.f_back
             traceback = traceback.tb_next
@@ -697,7 +697,7 @@ class AgentProcess:
         return unsubscribe
 
     def emit_missed(self, known: int) -> None:
-        """Emit the events of what another program did after the first `known` actions, and wake those who wait."""
+        """Emit events for what another program did after the first `known` actions, and wake all waiting callers."""
         if self._subscribers is not None:
             planned, tell = len(self.progress.history) + len(self.plan), self._subscribers.on_event
             for number, each in enumerate(self.progress.history[known:], start=known + 1):
@@ -708,7 +708,7 @@ class AgentProcess:
         self.notify_waiters()
 
     def ask(self, action: str, wait: WaitFor[Any], *, in_action: bool = False) -> Question:
-        """Put a question of an action to people. `in_action` says that the action continues with the answer."""
+        """Put a question of an action to people. `in_action`: the action waits and continues with the answer."""
         question = Question.of(self.id, action, wait, in_action=in_action)
         self.questions.append(question)
         self.emit(QuestionAsked(question.id, action, question.message, process_id=self.id))
@@ -730,7 +730,7 @@ class AgentProcess:
         return True
 
     def spend(self, usage: TokenUsage, *, action: str = "", model: str = "", seconds: float = 0.0) -> None:
-        """Add the cost of a model, and its `seconds`, to this process and those that started it; from any thread.
+        """Add the cost of a model, and its `seconds`, to this process and its ancestors; callable from any thread.
 
         The budget is checked before the next action, and before a model is asked again.
         """
@@ -739,7 +739,7 @@ class AgentProcess:
         self.platform.on_spending(entry)
 
     def charge(self, entry: Spending) -> None:
-        """Add an entry to the ledgers of this process and those that started it."""
+        """Add an entry to the ledgers of this process and its ancestors."""
         process, name = self, entry.action
         with _counting_lock:
             while process is not None:
@@ -764,7 +764,7 @@ class AgentProcess:
 
 
 def _child_runs(process: AgentProcess) -> bool:
-    """Whether anything runs in a process that an action waits for."""
+    """Whether any sub-process that an action waits for is running."""
     return any(
         not isinstance(child.outcome, Waiting)
         or any(each.outcome is None for each in process.progress.journals[action].waits_for)

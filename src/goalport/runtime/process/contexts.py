@@ -23,7 +23,8 @@ Item = tuple[str | None, object]
 class Context:
     """Objects that are stored under an id, some of them with names of their own.
 
-    It belongs to one caller, whose ids are apart from those of others; or to all callers with a scope, if it names one.
+    It belongs to one caller, apart from other callers' contexts; if it names a scope, all callers with the scope share
+    it.
     """
 
     def __init__(self, context_id: str, caller: Caller = ANONYMOUS, *, scope: str = "") -> None:
@@ -115,7 +116,7 @@ class ContextRepository(Protocol):
     """
 
     async def find(self, context_id: str, caller: Caller = ANONYMOUS, /, *, scope: str = "") -> Context | None:
-        """The caller's context of that id, or the one that the scope shares if the caller has the scope; else None."""
+        """The caller's context of that id or, with `scope`, the shared one if the caller has the scope; else None."""
         ...
 
     async def save(self, context: Context, /) -> None:

@@ -60,7 +60,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.entries: list[Spending] = []
-        """Every entry in order, including those of sub-processes."""
+        """All entries in order, including entries of sub-processes."""
         self.by_action: dict[str, TokenUsage] = {}
         """The cost of each action of the process, including the sub-processes that the action started."""
         self.unsettled: dict[str, TokenUsage] = {}

@@ -1,4 +1,4 @@
-"""The ids of processes, which are secrets of those who started them; their statuses, and their outcomes."""
+"""The ids of processes, which only their callers may know; their statuses, and their outcomes."""
 
 import re
 import secrets

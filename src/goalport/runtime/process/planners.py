@@ -166,7 +166,7 @@ def holds(requires: Iterable[tuple[Fact, bool]], actual: WorldState) -> bool:
 
 
 def failed(process: AgentProcess) -> Failed | None:
-    """The outcome of a process that could not go on because actions failed; None: none did."""
+    """The outcome of a process that could not continue because actions failed; None: none failed."""
     tried = tuple(process.progress.left_out.values())
     return Failed(". ".join(each.rstrip(".") for each in tried), tried) if tried else None
 

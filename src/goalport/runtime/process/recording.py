@@ -157,7 +157,7 @@ class ProcessState:
 
 
 class Recorder:
-    """Creates the records of one process, each time only those of what is new.
+    """Creates the records of one process, each time only for what is new.
 
     `stored` are the records from which the process was restored, `entries` all its objects, by number.
     """

@@ -237,7 +237,7 @@ class Scope:
 
     @cached_property
     def _facts_by_class(self) -> Mapping[type | None, Sequence[Fact]]:
-        """The facts about objects, by required class; under None those whose types are not told by base classes."""
+        """The facts about objects, by required class; under None the facts whose type base classes do not tell."""
         found = defaultdict[type | None, list[Fact]](list)
         for each in self.facts:
             if isinstance(each, Available | LastResult):

@@ -7,8 +7,8 @@ step gets the results of earlier rounds by a parameter `history: History[Report]
 
 Stages run one after the other. Each is an action of the agent, so that plans show it and it is stored when it has
 ended. As part of an action, all stages run in that action. Its journal has the replies of models and the answers of
-people, so nothing is paid or asked twice after an interruption, although the workflow has no name of its own there.
-Only the result leaves the workflow. All builders end here. (User guide, sections 3.6.11, 3.7.)
+people, so nothing is paid or asked twice after an interruption. Only the result leaves the workflow. All builders end
+here. (User guide, sections 3.6.11, 3.7.)
 """
 
 import inspect

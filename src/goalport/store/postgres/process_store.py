@@ -1,4 +1,4 @@
-"""The store in PostgreSQL: many programs on many machines share it, and each takes over from those that end.
+"""The store in PostgreSQL: many programs on many machines share it, and take over processes of programs that end.
 
 Each operation is a transaction of its own on a connection of a small pool; PostgreSQL itself combines concurrent
 commits into one wait for its disk (group commit).
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 _VALUE: Final = re.compile(r"(?<![\w:]):(\w+)")
 _QUIET: Final = {CLAIMED, TAKEN, *TIDIED}
-"""Statements that trigger no notification, in addition to those that write quiet tables."""
+"""Statements that trigger no notification, like all that write to a quiet table."""
 _QUIET_TABLES: Final = {"program", "conversation", "conversation_message"}
 _GATHERED: Final = 0.01
 """Least seconds for which writes are gathered into one notification; at most twice as many."""

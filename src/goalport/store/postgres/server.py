@@ -146,7 +146,7 @@ class Tables(NamedTuple):
 
     schema: str
     steps: Sequence[Sequence[str]]
-    """The statements of each step from one version of the tables to the next; those of the first also create
+    """The statements of each step from one version of the tables to the next. The first step also creates
     `schema_version`, with columns `version` and `applied_at`."""
     pooled: str
     """What to do about a pooler that the settings do not name, as a sentence."""
