@@ -1,7 +1,7 @@
-"""The decorators for what a workspace has besides agents and tools: settings, services, what extends goalport itself.
+"""The decorators for settings, services, and extensions of goalport such as listeners, in the modules of a workspace.
 
-They mark a class, or a function that gives the object, and return it unchanged. Nothing is made here: the platform,
-above, does, and passes to constructors and functions what they have parameters for.
+They mark a class, or a function that returns the object, and return it unchanged. The platform, above, creates the
+objects, and injects the parameters of constructors and functions.
 """
 
 import inspect
@@ -25,7 +25,7 @@ _TABLE: Final = "__goalport_settings__"
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A class or function that is marked, and as what."""
+    """A class or function that decorators have marked."""
 
     target: Callable[..., Any]
     roles: tuple[str, ...]
@@ -33,16 +33,16 @@ class Declaration:
 
     @property
     def origin(self) -> Origin:
-        """What is called, with its annotations: the function, or the constructor of the class."""
+        """The function, or the constructor of the class, with its annotations."""
         return Origin(self.target.__init__, self.target) if isinstance(self.target, type) else Origin(self.target)
 
     def hints(self) -> Mapping[str, object]:
-        """The types of its parameters. Raises `DeclarationError` for an annotation that names nothing."""
+        """The types of its parameters. Raises `DeclarationError` if an annotation names something unknown."""
         fields = self.origin.hints(self.target) if isinstance(self.target, type) else {}
         return {**fields, **self.origin.hints()}
 
     def __str__(self) -> str:
-        """Where it is and what, as messages begin."""
+        """File, line and name, for the beginning of a message."""
         try:
             file, line = Path(inspect.getsourcefile(self.target) or ""), inspect.getsourcelines(self.target)[1]
         except (OSError, TypeError):
@@ -69,20 +69,20 @@ class _Decorator:
 
 
 service = _Decorator("service")
-"""What is injected by its type: a class, or a function that is annotated with what it gives. It is made once, when it
-is first needed; a generator function or a context manager is entered then, and left when the server stops."""
+"""Marks what is injected by its type: a class, or a function with a return annotation. It is created once, at first
+use; a generator function or a context manager is entered then, and exited when the server stops."""
 listener = _Decorator("listener")
-"""What hears every event (`goalport.events.EventListener`)."""
+"""Marks a listener, which receives every event (`goalport.events.EventListener`)."""
 guard = _Decorator("guard")
-"""What checks all that is sent to models and comes from them (`goalport.runtime.Guard`)."""
+"""Marks a guard, which checks all that is sent to models and comes from them (`goalport.runtime.Guard`)."""
 argument_resolver = _Decorator("argument_resolver")
-"""What fills parameters of its own choice (`goalport.runtime.ArgumentResolver`)."""
+"""Marks a resolver, which fills those parameters that it chooses (`goalport.runtime.ArgumentResolver`)."""
 ranker = _Decorator("ranker")
-"""What chooses agents and goals in place of a model (`goalport.runtime.Ranker`)."""
+"""Marks a ranker, which chooses agents and goals in place of a model (`goalport.runtime.Ranker`)."""
 
 
 def declaration_of(value: object) -> Declaration | None:
-    """What a class or a function is marked as; a subclass is marked anew."""
+    """The declaration of a class or function; None: it is not marked. A subclass does not inherit the mark."""
     if not (isinstance(value, type) or inspect.isfunction(value)):
         return None
     roles = vars(value).get(_ATTRIBUTE)
@@ -93,8 +93,8 @@ def settings(table: str) -> Callable[[type[M]], type[M]]:
     """Mark a pydantic model in `agents/`, `tools/` or `server/` as settings: `@settings("star_news")`.
 
     Its fields are filled from the table of that name in `server/settings.toml`, from variables such as
-    `GOALPORT_STAR_NEWS__STORY_COUNT`, and from `.env`. Constructors of agents, services and actions that have a
-    parameter of its type are given it. Raises `TypeError` for a name that a table cannot have.
+    `GOALPORT_STAR_NEWS__STORY_COUNT`, and from `.env`. It is injected into parameters of its type: of actions, and of
+    constructors of agents and services. Raises `TypeError` for a name that a table cannot have.
     """
     if not isinstance(table, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", table) or "__" in table:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f'Expected the name of a table, but got {table!r}. Write @settings("star_news").')
@@ -111,5 +111,5 @@ def settings(table: str) -> Callable[[type[M]], type[M]]:
 
 
 def table_of(kind: object) -> str | None:
-    """The table of a class that was marked itself; a subclass is marked anew."""
+    """The table of a class that is marked as settings; None: it is not. A subclass does not inherit the mark."""
     return vars(kind).get(_TABLE) if isinstance(kind, type) else None

@@ -38,7 +38,7 @@ _COMMAND = "__goalport_command__"
 
 @dataclass(frozen=True)
 class LoadProblem:
-    """Why a module, or something in it, is not served; everything else is."""
+    """Why a module, or something in it, is not served. The rest of the workspace is."""
 
     module: str
     """Its name in the workspace: `agents.star_news`."""
@@ -74,7 +74,7 @@ class ModuleFile:
 
     @contextmanager
     def attempt(self, problems: list[LoadProblem], line: int | None = None) -> Generator[None]:
-        """Run code of its author; exceptions become problems, and only KeyboardInterrupt is raised.
+        """Run code of the module. Exceptions become problems; only KeyboardInterrupt is raised.
 
         A problem is located at the innermost line in the module's own files (of a package, all files in it), else at
         `line`.
@@ -145,7 +145,7 @@ def _find_modules(folder: Path) -> Iterator[ModuleFile | LoadProblem]:
 
 
 def _message(error: BaseException) -> str:
-    """An exception during loading, with what to do about it."""
+    """The message for an exception during loading, with what to do about it."""
     text, name, known = excerpt(str(error), _MESSAGE_LIMIT), "", list[str]()
     match error:
         case GoalportError():
@@ -188,9 +188,9 @@ def command(*, name: str = "") -> Callable[[F], F]: ...
 def command(function: Callable[..., Any] | None = None, /, *, name: str = "") -> Any:
     """Mark a function at the top level of a module in `agents/` or `tools/` as a command of `goalport shell`.
 
-    Its parameters are the arguments of the command: positional-only ones are given by place, the others by name. A
-    parameter whose type is `AgentPlatform`, or that of another service of the platform, gets that service. The
-    docstring is the help, and what it returns is printed. `name` defaults to the function's, with dashes.
+    Its parameters are the arguments of the command: positional-only ones by position, the others by name. A parameter
+    whose type is `AgentPlatform`, or that of another service of the platform, gets that service. The docstring is the
+    help, and the return value is printed. `name` defaults to the function's name, with dashes.
     """
 
     def mark(function: Any) -> Any:
@@ -211,7 +211,7 @@ class Workspace:
     problems: tuple[LoadProblem, ...] = ()
     exports: tuple[Tool, ...] = ()
     hints: tuple[str, ...] = ()
-    """Sentences about what is no error, but probably not intended."""
+    """Sentences about parts that are no errors, but probably not intended."""
 
     def values(self, kind: type[T]) -> tuple[T, ...]:
         """The values of a type at the top level of the modules, in file and definition order, each once."""
@@ -227,24 +227,24 @@ class Workspace:
         return tuple(mark for mark in marks if isinstance(mark, Command))
 
     def settings(self) -> tuple[tuple[str, type[BaseModel]], ...]:
-        """The classes that are marked as settings, each after the name of its table, in file and definition order."""
+        """The classes that are marked as settings, as pairs of table and class, in file and definition order."""
         return tuple((table, value) for value in self.values(type) if (table := table_of(value)) is not None)
 
     def declarations(self) -> tuple[Declaration, ...]:
-        """The services and all else that is marked to be made by the platform, in file and definition order."""
+        """The services and other objects that the platform is to create, in file and definition order."""
         return tuple(found for value in self.values(object) if (found := declaration_of(value)) is not None)
 
     def agents(self) -> tuple[object, ...]:
-        """What can be deployed from `agents/`: agents, instances of marked classes, marked classes without one."""
+        """What can be deployed from `agents/`: agents, instances of marked classes, marked classes without instance."""
         return _agents_in([each for each in self.modules if each.name.startswith("agents.")])
 
 
 def load_workspace(root: Path, *, fresh: bool = False) -> Workspace:
     """Import the modules of a workspace. Those that fail are listed in `problems`; all others are loaded.
 
-    Modules that are imported already are used again, so that a test and the platform see the same classes. If a file
-    has changed since, or with `fresh`, all modules are imported anew. The earlier modules, like those of another
-    workspace, leave `sys.modules`, but work on where they are used. Raises `WorkspaceError` where there is no folder.
+    Imported modules are used again, so that a test and the platform see the same classes. If a file has changed since,
+    or with `fresh`, all modules are imported again. The earlier modules, or those of another workspace, are removed
+    from `sys.modules`, but keep working where they are used. Raises `WorkspaceError` if `root` is no folder.
     """
     root = root.expanduser().resolve()
     if not root.is_dir():
@@ -269,7 +269,7 @@ def load_workspace(root: Path, *, fresh: bool = False) -> Workspace:
 
 
 def _hints(loaded: Workspace) -> Iterator[str]:
-    """What of a workspace is no error, but probably not intended."""
+    """Sentences about parts of a workspace that are no errors, but probably not intended."""
     for each in loaded.modules:
         if each.is_package and not each.namespace:
             yield f"{each.path} defines nothing, so nothing of its folder is served. Import the agent there."
@@ -290,7 +290,7 @@ def _values_in(modules: Iterable[LoadedModule], kind: type[T]) -> Iterator[tuple
     seen: set[int] = set()
     for module in modules:
         for value in module.namespace.values():
-            # Uses the type and not the value, as a proxy may fail outside its context when it is asked for its class.
+            # Not `isinstance`: that asks a proxy for its class, which may fail outside of the proxy's context.
             if issubclass(type(value), kind) and id(value) not in seen:
                 seen.add(id(value))
                 yield module, cast("T", value)
@@ -312,16 +312,16 @@ def _agents_in(modules: Sequence[LoadedModule]) -> tuple[object, ...]:
 
 
 def _exports(modules: Sequence[LoadedModule]) -> tuple[dict[str, Tool], list[LoadProblem]]:
-    """The exported functions, methods of objects, and tools of exports, and what keeps others from being published.
+    """The tools of exported functions, methods and `McpToolExport`s by name, and why others are not published.
 
-    Of those with one name the first is kept.
+    If several have the same name, the first is published.
     """
     tools, problems = dict[str, Tool](), list[LoadProblem]()
 
     def add(module: LoadedModule, tool: Tool, line: int | None = None) -> None:
         known = tools.setdefault(tool.name, tool)
         function = getattr(tool.handler, "function", None)
-        # One method of one object may be marked and in an export too.
+        # The same method of an object may be marked, and be in an export too.
         is_same = function is not None and getattr(known.handler, "function", None) == function
         if known is not tool and not is_same:
             problems.append(module.problem(_taken(tool.name), line))
@@ -348,7 +348,7 @@ def _taken(name: str) -> str:
 
 
 def _unmarked_in(modules: Sequence[LoadedModule]) -> Iterator[LoadProblem]:
-    """A problem for each class that has actions but is not marked as an agent, or is marked and cannot be made one."""
+    """A problem for each class that has actions but is not marked as an agent, or is marked but abstract."""
     served = [each if isinstance(each, type) else type(each) for each in _agents_in(modules)]
     for module in modules:
         for value in module.namespace.values():

@@ -2,7 +2,7 @@
 
 One workspace is importable at a time, and its modules are imported once as long as no file changes, so that tests,
 servers and repeated loads get the same classes. Modules are always compiled from source: a bytecode cache compares
-times in whole seconds and can miss an edit. This module loads nothing by itself; `loading` does.
+times in whole seconds and can miss an edit. This module loads nothing by itself; `folder` does.
 """
 
 import builtins
@@ -55,7 +55,7 @@ class _WorkspaceFinder(MetaPathFinder):
     def __init__(self, root: Path) -> None:
         self._root = root
         self.kept: Mapping[str, ModuleType] = {}
-        """The modules of this load, from when another load has replaced it."""
+        """The modules of this load, after another load has replaced it; empty before."""
         self.builtins = {**vars(builtins), "__import__": self._import}
         self._finders: dict[str, FileFinder] = {}
 
@@ -78,7 +78,7 @@ class _WorkspaceFinder(MetaPathFinder):
             found = finder and finder.find_spec(fullname)
             if found is None:
                 # A `FileFinder` lists a folder again only if the folder's timestamp has changed, and so misses a file
-                # that came soon after the others.
+                # that was created soon after the others.
                 finder = self._finders[folder] = FileFinder(folder, *_LOADERS)
                 found = finder.find_spec(fullname)
             if found is not None:
@@ -130,9 +130,9 @@ class Importable:
 def install_importer(root: Path, *, fresh: bool = False) -> None:
     """Make a workspace importable in place of the previous one, and remove that one's modules from `sys.modules`.
 
-    Nothing happens if it is importable already and no file has changed, unless `fresh` is set. Removed modules work on
-    where they are used, and what they import later belongs to their load; other code that imports from the workspace
-    gets new modules.
+    Nothing happens if it is importable already and no file has changed, unless `fresh` is set. Removed modules keep
+    working where they are used, and import later only modules of the same load. Other code that imports from the
+    workspace gets new modules.
     """
     root = root.resolve()
     before = Importable.now()

@@ -1,4 +1,4 @@
-"""How a server is set up: its settings, where they come from, and what they may be."""
+"""The settings of a server: where they come from, and which values they may have."""
 
 from goalport.workspace.settings.settings import (
     SETTINGS_FILE,

@@ -1,9 +1,8 @@
-"""How a server is set up: one typed object, from options, the environment, `.env` and `server/settings.toml`.
+"""The settings of a server: one typed object, from options, the environment, `.env` and `server/settings.toml`.
 
 An earlier source in that list takes precedence over a later one, and the file of a profile over `settings.toml`;
-defaults come last. What cannot be used is said in a line for each, with where it came from. Settings are read once and
-passed on; no module reads them for itself. Nothing here starts or opens anything. Above: everything that starts a
-server or a command.
+defaults come last. Each invalid setting is reported in one line, with its source. Settings are read once and passed on;
+no other module reads them. Nothing here starts or opens anything. Above: everything that starts a server or a command.
 """
 
 import logging
@@ -80,7 +79,7 @@ WITHIN = "__"
 """The separator between a table and its setting in the name of an environment variable."""
 _NEARLY = 0.75
 _SECRET = frozenset({"store", "base_url", "key_entries", "introspection"})
-"""The names of settings that may contain a password, though they are texts or tables of texts."""
+"""The names of settings that may contain a password, although their types do not say so."""
 _ABSENT = object()
 _log = logging.getLogger(__name__)
 _SHORTEST_KEY = 32
@@ -103,7 +102,7 @@ class Sources(BaseSettings):
     workspace: Path = Path()
     """The folder with agents/ and tools/."""
     profile: str = ""
-    """Whose file, `server/settings.<profile>.toml`, precedes `server/settings.toml`; empty: there is none."""
+    """The profile. Its file `server/settings.<profile>.toml` overrides `server/settings.toml`; empty: there is none."""
 
     @field_validator("workspace")
     @classmethod
@@ -115,7 +114,7 @@ class Sources(BaseSettings):
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - ours reads lists too
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - `_Environment` reads lists too
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - it does not know the workspace
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - a folder of secrets is not a source of ours
     ) -> tuple[PydanticBaseSettingsSource, ...]:
@@ -132,45 +131,45 @@ class Settings(Sources):
     """Every setting of a server. `docs/settings.md` says what each is for."""
 
     data_dir: Path = Path(".goalport")
-    """Where state is kept; relative to the workspace."""
+    """The folder in which state is stored; relative to the workspace."""
     roots: Paths = (Path(),)
     """The folders that agents may read, relative to the workspace."""
     name: str = Field(default="goalport", min_length=1)
-    """The server's name; all replicas of a server have the same."""
+    """The server's name; all replicas of a server must have the same."""
     description: str = ""
     """What the server is for; `helloBanner` says it."""
     hello_banner: bool = True
     """Publish the tool `helloBanner`, which says which server this is."""
     strict: bool = False
-    """Whether a server is not ready as long as its workspace has a load problem."""
+    """Whether a load problem in the workspace keeps the server from being ready."""
     required_goals: Words = ()
     """Names of tools without which the server is not ready."""
     host: str = Field(default="127.0.0.1", min_length=1)
     port: int = Field(default=8080, ge=0, le=65_535)
     """The TCP port; 0: any free one."""
     workers: WorkerCount = 1
-    """How many processes serve over HTTP; `auto`: one for each core, where several can be had (`worker_count`)."""
+    """How many processes serve over HTTP; `auto`: one for each core, or one if several are not possible."""
     public_url: str = Field(default="", pattern=r"^(https?://[^/?#\s]+(/[^?#\s]*)?)?$")
-    """The address by which clients reach the server, such as that of a proxy; empty: where it listens."""
+    """The URL by which clients reach the server, such as that of a proxy; empty: that of `host` and `port`."""
     allowed_hosts: Words = ()
-    """Host headers that are accepted beside those of the loopback interface."""
+    """Host headers that are accepted in addition to those of the loopback interface."""
     allowed_origins: Words = ()
-    """Origins of web pages that may call the server; without any, only pages of this machine may."""
+    """Origins of web pages that may call the server; empty: only pages of this machine may."""
     rest: bool | None = None
-    """Whether processes are also served over REST; None: if callers are authenticated, or all of this machine."""
+    """Whether processes are also served over REST; None: if callers are authenticated or only this machine can call."""
     agui: bool | None = None
-    """Whether chatbots and goals are also served over AG-UI; None: as `rest` by default."""
+    """Whether chatbots and goals are also served over AG-UI; None: as for `rest`."""
     openai_api: bool | None = None
-    """Whether chatbots and goals are also served as models of OpenAI's API; None: as `rest` by default."""
+    """Whether chatbots and goals are also served as models of OpenAI's API; None: as for `rest`."""
     a2a: bool | None = None
-    """Whether goals and chatbots are also served to other agents over A2A; None: as `rest` by default, if the extra
+    """Whether goals and chatbots are also served to other agents over A2A; None: as for `rest`, if the extra
     `a2a` is installed."""
     a2a_signing_key: str = ""
     """A file with the private key, in PEM, that signs agent cards and notifications; relative to the workspace."""
     a2a_push_allow: Words = ()
-    """Hosts, hosts with a port, and networks to which notifications of A2A go though their addresses are not public."""
+    """Hosts, hosts with a port, and networks that notifications of A2A may go to although they are not public."""
     a2a_push_seconds: Seconds = 86_400.0
-    """For how long a notification of A2A that fails is tried again."""
+    """Seconds for which a notification of A2A that fails is tried again."""
     stateless: bool = False
     """No sessions: for replicas behind a load balancer."""
     max_body_bytes: Size = 4 * 1024 * 1024
@@ -178,7 +177,7 @@ class Settings(Sources):
     heartbeat_seconds: Seconds = 10.0
     page_size: Count = 200
     drain_seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """How long calls are still taken after the signal to end, while the server says that it is not ready."""
+    """Seconds after SIGTERM in which calls are still accepted, while the server reports that it is not ready."""
     shutdown_seconds: float = Field(default=10.0, ge=0, allow_inf_nan=False)
     max_sessions: Count = 10_000
     max_connections: int = Field(default=0, ge=0)
@@ -188,15 +187,15 @@ class Settings(Sources):
     max_event_streams: Count = 1_000
     """How many streams of events may be open at once."""
     max_event_streams_per_caller: int = Field(default=0, ge=0)
-    """How many of them one caller may have open; 0: three quarters of all."""
+    """How many streams of events one caller may have open; 0: three quarters of all."""
     max_header_bytes: Size = 64 * 1024
     max_header_lines: Count = 100
     header_seconds: Seconds = 20.0
-    """How long a client may take to send the headers of a request."""
+    """Seconds that a client may take to send the headers of a request."""
     stall_seconds: Seconds = 30.0
-    """How many seconds a client may pause while it sends the body of a request, or while it reads a response."""
+    """Seconds that a client may pause while it sends the body of a request, or while it reads a response."""
     state_keys: Secrets = ()
-    """Keys that seal the state that clients hold. The first seals, each one opens. Empty: one is made in `data_dir`."""
+    """Keys for the state that clients hold. The first encrypts, all decrypt. Empty: one is created in `data_dir`."""
     state_ttl_seconds: Seconds = 7 * 24 * 3_600.0
     show_errors: bool = False
     """Whether clients see the messages of unexpected exceptions, and not only a reference to the log."""
@@ -204,64 +203,64 @@ class Settings(Sources):
     log_format: LogFormat = "text"
     """How the log is written: as text, or as one JSON object in each line."""
     metrics: bool | Literal["open"] = True
-    """Whether the server's numbers are at `/metrics` for those who may read them; "open": for everybody."""
+    """Whether metrics are served at `/metrics` to callers with the scope for them; "open": to everybody."""
     log_personality: Personality = ""
     """The personality that words the log: at debug, and at info in the commands that a person types; empty: none."""
     upstream_wait_seconds: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     """How many seconds the start waits for upstream servers that are not required."""
     max_threads: Count = 40
     store: StorePlace = "sqlite"
-    """Where processes are kept: in memory, in the file `processes.db` in `data_dir`, or in a PostgreSQL database."""
+    """Where processes are stored: in memory, in the file `processes.db` in `data_dir`, or in a PostgreSQL database."""
     store_connections: Count = 10
-    """How many connections to PostgreSQL this program opens at most, besides one for news."""
+    """The most connections to PostgreSQL that this program opens, in addition to one for notifications."""
     store_pooler: bool = False
-    """Whether a pooler before PostgreSQL gives each transaction any of its connections."""
+    """Whether a pooler in front of PostgreSQL may use another connection for each transaction."""
     store_synchronous: Literal["full", "normal"] = "full"
-    """Whether what is in SQLite survives also when the power fails, or only when the program ends, however sudden."""
+    """Whether data in SQLite survives a power failure (`full`), or only a crash of the program (`normal`)."""
     lease_seconds: float = Field(default=30.0, ge=1, allow_inf_nan=False)
-    """After how many seconds without a sign of life other programs on the same store continue the processes of one."""
+    """Seconds without a sign of life of a program, after which others on the same store continue its processes."""
     engine: Literal["local", "dbos"] = "local"
-    """Who decides which program runs a process: the one that begins it, or the queue of DBOS in PostgreSQL."""
+    """Which program runs a process: the one that begins it, or the one that the queue of DBOS in PostgreSQL chooses."""
     engine_concurrency: Count = 100
     """How many processes that DBOS delivers run at once in each program."""
     engine_total_concurrency: int = Field(default=0, ge=0)
-    """How many of them run at once in all programs; 0: as many as each of them may."""
+    """How many processes that DBOS delivers run at once in all programs; 0: as many as each program may."""
     engine_per_minute: int = Field(default=0, ge=0)
-    """How many of them are begun or continued in a minute by all programs; 0: no limit."""
+    """How many processes that DBOS delivers all programs begin or continue in a minute; 0: no limit."""
     max_object_bytes: Size = 64 * 1024 * 1024
     """About how much memory the result of an action may take; an action with a larger one fails."""
     keep_journals: bool = False
-    """Whether what models replied and tools returned stays with a process, so that it can be replayed in a test."""
+    """Whether replies of models and results of tools are stored with a process, so that a test can replay it."""
     retention_days: Delay = 30.0
-    """For how many days processes are kept that have ended, if there is room for so long; 0: for ever."""
+    """Days for which ended processes are kept, if there is room for so long; 0: for ever."""
     retention_count: Annotated[int, Field(ge=0)] = 100_000
-    """How many of them it keeps, each with its sub-processes; 0: any number."""
+    """How many ended processes are kept, each with its sub-processes; 0: any number."""
     max_actions: Count = 50
     """How many actions a process may run, unless the program that starts it says otherwise."""
     max_processes: Count = 1_000
-    """How many ended ones the store in memory keeps: so many short ones, and so many that took a second or more."""
+    """How many ended processes the store in memory keeps: this many short ones, and as many of a second or more."""
     result_seconds: Seconds = 3_600.0
-    """How long it keeps at least those that took a second or more, asked people, or have a goal declared `long`."""
+    """Seconds for which it keeps at least those that took a second or more, asked people, or have a `long` goal."""
     max_waiting: Count = 10_000
-    """How many may wait for people in it; with more, the one that has waited longest is terminated."""
+    """How many processes in it may wait for people; if more do, the one that has waited longest is terminated."""
     front_tool: bool | Literal["open"] = False
     """Publish the tool `achieve`, which takes a sentence and finds the goal; "open": with the actions of all agents."""
     chatbot: str = ""
-    """The name of a chatbot that answers with the actions of all, or gives a message to the agent that fits it."""
+    """The name of a chatbot that answers with the actions of all agents, or passes a message to the agent that fits."""
     autonomy: Annotated[AutonomySettings, Table] = AutonomySettings()
-    """How a goal or an agent is chosen by what somebody said."""
+    """How a goal or an agent is chosen for a request in plain words."""
     audit: Annotated[AuditSettings, Table] = AuditSettings()
-    """Where is written who called, answered and ended what."""
+    """The log of who called, answered and ended what."""
     auth: Annotated[AuthSettings, Table] = AuthSettings()
     """Who may call, and how callers are authenticated."""
     process: Annotated[ProcessSettings, Table] = ProcessSettings()
     """How processes run, and how much each may cost."""
     limits: Annotated[LimitSettings, Table] = LimitSettings()
-    """How much each caller may do, and all together."""
+    """How much each caller may do, and all callers together."""
     retry: Annotated[RetrySettings, Table] = RetrySettings()
     """How often a failed action is tried again, unless the action has a policy of its own."""
     documents: Annotated[DocumentsSettings, Table] = DocumentsSettings()
-    """Where the documents are kept that agents search."""
+    """Where the documents that agents search are stored."""
     models: Annotated[ModelsSettings, Table] = ModelsSettings()
     """The language models, the role of each, and how their providers are reached."""
     llm_operations: Annotated[LlmOperations, Table] = LlmOperations()
@@ -269,26 +268,26 @@ class Settings(Sources):
 
     @property
     def several_workers_need(self) -> str:
-        """What several workers need and this server does not have; empty: it can have several."""
+        """What this server lacks to have several workers, in words; empty: nothing."""
         if sys.platform == "win32":
             return "Linux or macOS"
         return 'a store that they share, such as store = "sqlite"' if self.store == "memory" else ""
 
     @property
     def worker_count(self) -> int:
-        """How many processes serve over HTTP; as many as were asked for, even if several cannot be had."""
+        """How many processes serve over HTTP. A configured number is returned even if several are not possible."""
         if self.workers != "auto":
             return self.workers
         return 1 if self.several_workers_need else usable_cores()
 
     @property
     def on_loopback(self) -> bool:
-        """Whether the server listens to this machine alone."""
+        """Whether the server listens only to this machine."""
         return is_loopback(self.host)
 
     @property
     def key_file(self) -> Path:
-        """The file that keeps the API keys, whether it is there or not."""
+        """The path of the file with the API keys, whether it exists or not."""
         named = self.auth.keys_file
         return self.workspace / Path(named).expanduser() if named else self.data_dir / _KEY_FILE
 
@@ -319,7 +318,7 @@ class Settings(Sources):
         return not (self.on_loopback or self.authenticates)
 
     def without_authentication(self) -> "Settings":
-        """These settings, with the consent that other machines call although nobody is authenticated."""
+        """A copy with `insecure_no_auth`: other machines may call although nobody is authenticated."""
         return self.model_copy(update={"auth": self.auth.model_copy(update={"insecure_no_auth": True})})
 
     @property
@@ -328,7 +327,7 @@ class Settings(Sources):
         return self.public_url.rstrip("/") or http_url(self.host, self.port)
 
     def serves(self, door: Literal["rest", "agui", "openai_api", "a2a"]) -> bool:
-        """Whether a door beside that of MCP is open; where its setting is None, as the documentation of that says."""
+        """Whether a door is open in addition to that of MCP. The docstring of its setting says what None means."""
         wanted: bool | None = getattr(self, door)
         if wanted is not None:
             return wanted
@@ -358,9 +357,9 @@ class Settings(Sources):
 
 
 class _Environment(EnvSettingsSource):
-    """Reads lists and tables in variables; what is neither is left to validation, which says what is wrong.
+    """Parses lists and tables in variables. A value that cannot be parsed stays a text, and validation reports it.
 
-    Only so does a variable such as GOALPORT_AUTH add to the table of the file, and not take the place of all of it.
+    Because a table is parsed here, a variable such as GOALPORT_AUTH adds to the table of the file, not replaces it.
     """
 
     def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
@@ -375,7 +374,7 @@ class _DotEnv(_Environment, DotEnvSettingsSource):
 
 
 def _variables(settings: type[BaseSettings], workspace: Path) -> tuple[EnvSettingsSource, DotEnvSettingsSource]:
-    """What the environment says, and the workspace's `.env`."""
+    """The sources that read the environment, and the workspace's `.env`."""
     return _Environment(settings), _DotEnv(settings, env_file=workspace / ENV_FILE, env_file_encoding="utf-8")
 
 
@@ -391,7 +390,7 @@ def settings_files(workspace: Path, profile: str) -> Iterator[Path]:
 
 
 def read_settings_file(path: Path) -> dict[str, Any]:
-    """What a file says; nothing if there is none. Raises `SettingsError` for one that cannot be read."""
+    """The content of a settings file; empty if there is none. Raises `SettingsError` if it cannot be read."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -403,7 +402,7 @@ def read_settings_file(path: Path) -> dict[str, Any]:
 
 
 def place_in(file: Path, path: Sequence[str]) -> str:
-    """A file of settings, and the line of the longest part of a path that is written in it."""
+    """The place of a setting, as `file:line`; if the setting is not in the file, that of the table around it."""
     found, depth, table = 0, 0, tuple[str, ...]()
     for number, line in enumerate(file.read_text("utf-8").splitlines() if file.is_file() else (), 1):
         header, key = re.match(r"\s*\[\[?([^\]]+)\]", line), re.match(r"\s*([\w.\"'-]+)\s*=", line)
@@ -435,15 +434,15 @@ KNOWN_SETTINGS = tuple(name for name in Settings.model_fields if name != "worksp
 
 
 def offer_settings(name: str, known: Sequence[str] = ()) -> str:
-    """The names that could be meant by one that is no setting, in a sentence."""
+    """A sentence with the names of settings that a wrong name could mean."""
     names = sorted(known or KNOWN_SETTINGS)
     return offer(name, names, most=len(names))
 
 
 def load_settings(workspace: Path, **options: Any) -> Settings:
-    """The settings of a workspace. `options` precede all other sources; one that is None counts as not given.
+    """The settings of a workspace. `options` precede all other sources; an option that is None is ignored.
 
-    Raises `SettingsError`, with a line for each setting that is invalid and the source that it came from.
+    Raises `SettingsError` with a line for each invalid setting, which names its source.
     """
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     for name in given:
@@ -458,7 +457,7 @@ def _warn_of_misspelt(workspace: Path, names: Iterable[str], known: Iterable[str
     """Warn of variables that look like misspelt settings, or tables. Names in tables are checked elsewhere."""
     meant, known = {each.upper() for each in names}, {each.upper() for each in known}
     for name in sorted(each for each in {*os.environ, *dotenv_values(workspace / ENV_FILE)} if each.startswith(PREFIX)):
-        # Without the prefix, which all have: it would make any two names alike.
+        # The prefix, which all names have, would make any two of them similar.
         head, delimiter, rest = name.removeprefix(PREFIX).partition(WITHIN)
         if head not in meant | known and (near := nearest(head, meant, likeness=_NEARLY)):
             probable = did_you_mean([f"{PREFIX}{near[0]}{delimiter}{rest}"])
@@ -471,9 +470,9 @@ class DeclaredSettings:
 
     tables: Mapping[str, BaseModel] = field(default_factory=dict[str, BaseModel])
     failed: Mapping[type[BaseModel], str] = field(default_factory=dict[type[BaseModel], str])
-    """Why those that cannot be filled are not."""
+    """The classes that could not be filled, and why."""
     problems: tuple[str, ...] = ()
-    """A sentence for each value that cannot be used, and for each table of the files that nothing declares."""
+    """A sentence for each invalid value, and for each table in the files that nothing declares."""
 
 
 def read_declared(
@@ -481,8 +480,8 @@ def read_declared(
 ) -> DeclaredSettings:
     """Fill the classes that modules declare from the same sources as `settings`.
 
-    `complete`: all modules could be loaded; else a table may be declared by another, unless its name is nearly that of
-    a setting of goalport.
+    `complete`: all modules could be loaded. If not, a missing module may declare an unknown table, so that the table
+    is reported only if its name is similar to a setting of goalport.
     """
     where = {"workspace": settings.workspace, "profile": settings.profile}
     tables, failed, problems = dict[str, BaseModel](), dict[type[BaseModel], str](), list[str]()
@@ -501,7 +500,7 @@ def read_declared(
 
 
 def _reader(name: str, kind: type[BaseModel]) -> type[Sources]:
-    """What reads one declared table. A name in it that the class does not have is a mistake."""
+    """A class of settings that reads one declared table. A name in the table that the class lacks is an error."""
     strictly = WrapValidator(lambda value, _: kind.model_validate(value, extra="forbid", by_name=True))
     field_of_table: Any = (Annotated[kind, strictly], {})
     return create_model(kind.__name__, __base__=Sources, **{name: field_of_table})
@@ -560,7 +559,7 @@ def _tables_in(hint: object) -> Iterator[type]:
 
 
 def _sources(kind: type[Sources], options: Mapping[str, Any]) -> Sequence[tuple[Path, Mapping[str, object]]]:
-    """The environment, `.env` and the files, and what each says."""
+    """The environment (an empty path), `.env` and the files, each with its values."""
     workspace: Path = options["workspace"]
     where = {name: options[name] for name in ("workspace", "profile") if name in options}
     files = settings_files(workspace, Sources(**where).profile)
@@ -613,12 +612,12 @@ def keeps_audit(settings: Settings) -> bool:
 
 
 def audit_file_of(settings: Settings) -> Path:
-    """The file of the audit log, whether it is there or not."""
+    """The path of the audit log, whether the file exists or not."""
     return settings.data_dir / settings.audit.file.expanduser()
 
 
 def audit_of(settings: Settings) -> Audit | None:
-    """The audit log that settings ask for; None if they ask for none. Nothing is opened before it is written to."""
+    """The audit log; None: the settings ask for none. Its file is not opened before something is written."""
     if not keeps_audit(settings):
         return None
     return Audit(audit_file_of(settings), max_bytes=settings.audit.max_bytes, keep=settings.audit.keep)
@@ -627,20 +626,20 @@ def audit_of(settings: Settings) -> Audit | None:
 def share_environment(workspace: Path) -> None:
     """Put the workspace's `.env` into the environment of this process, for the modules that are about to be loaded.
 
-    What is set there stays, and goalport's own variables and the keys of models' providers are left out: goalport reads
-    these from the file, and no program that it starts inherits them.
+    Variables that are already set stay. Variables of goalport and the keys of model providers are left out: goalport
+    reads these from the file, so that no program that it starts inherits them.
     """
     keys = {each.key for each in PROVIDERS.values()}
-    with suppress(UnicodeDecodeError):  # which is said when the settings are read
+    with suppress(UnicodeDecodeError):  # which is reported when the settings are read
         for name, value in dotenv_values(workspace / ENV_FILE, encoding="utf-8").items():
             if value and not name.startswith(PREFIX) and name not in keys:
                 os.environ.setdefault(name, value)
 
 
 def environment_of(workspace: Path) -> Mapping[str, str]:
-    """The variables of the environment, completed by the workspace's `.env` for those that are not set.
+    """The environment variables, and those of the workspace's `.env` that are not set in the environment.
 
-    Providers' keys are read from here.
+    The keys of model providers are read from here.
     """
     found = dotenv_values(workspace / ENV_FILE, encoding="utf-8") | os.environ
     return {name: value for name, value in found.items() if value}

@@ -1,7 +1,7 @@
-"""Tables of settings: those that belong together, under one name in `server/settings.toml`; and what values may be.
+"""Tables of settings, such as `[auth]` in `server/settings.toml`, and the types of the values of settings.
 
-A variable of the environment is text, so lists and tables are read from it. Above: `settings`, which has the tables
-among its own.
+An environment variable is text, so lists and tables are parsed from it. Above: `settings`, whose class has the tables
+as fields.
 """
 
 import json
@@ -62,7 +62,7 @@ def _size(value: object) -> object:
 
 
 def _place(value: str, *names: str) -> str:
-    """The name of a place, or a URL. Raises `ValueError`."""
+    """The name of a store, or the URL of a PostgreSQL database. Raises `ValueError` for anything else."""
     if value not in names:
         if "://" not in value:
             known = ", ".join(f"`{each}`" for each in names)
@@ -84,7 +84,7 @@ WorkerCount = Annotated[
     Annotated[Count, Tag("number")] | Annotated[Literal["auto"], Tag("auto")],
     Discriminator(lambda value: "auto" if value == "auto" else "number"),
 ]
-"""A number of processes; `auto`: as many as there are cores for them."""
+"""A number of processes; `auto`: one for each core that may be used."""
 Delay = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Size = Annotated[
     int,
@@ -123,7 +123,7 @@ def _network(value: str) -> str:
 
 
 def _checked(check: Callable[[Any], object], should: str) -> AfterValidator:
-    """A validator that says what a value, or a secret, should be."""
+    """A validator for a value or a secret. Its error says what the value should be."""
 
     def checked(value: Any) -> Any:
         if not check(value.get_secret_value() if isinstance(value, SecretStr) else value):
@@ -154,23 +154,23 @@ class _SettingsTable(BaseModel):
 
 
 class TokenSettings(_SettingsTable):
-    """What the tokens of one provider look like, however they are verified."""
+    """The claims in the tokens of one identity provider."""
 
     issuer: Issuer
-    """The provider's identifier, letter by letter as its tokens have it in `iss`."""
+    """The provider's identifier, exactly as in the claim `iss` of its tokens."""
     audience: Words = ()
-    """For whom its tokens have to be (`aud`), one of these; empty: the addresses of this server."""
+    """The accepted audiences of its tokens (`aud`); empty: the addresses of this server."""
     scope_claims: Words = ("scope", "scp")
-    """The claims with what a token grants, each a text with spaces or a list; such as `roles` or `permissions`."""
+    """The claims with the scopes of a token, each a list, or a text separated by spaces; `roles`, for example."""
     subject_claim: str = Field(default="sub", min_length=1)
-    """The claim that says who the caller is: the same in every token of one person, and never another's."""
+    """The claim with the id of the caller: the same in all tokens of one person, and different for each person."""
 
 
 class IssuerSettings(TokenSettings):
     """A provider whose access tokens are JWTs: they are verified here, with its public keys."""
 
     jwks_uri: Annotated[str, AfterValidator(lambda value: value and _url(value))] = ""
-    """Where its keys are; empty: where its metadata says (RFC 8414, OpenID Connect Discovery)."""
+    """The URL of its public keys; empty: as in its metadata (RFC 8414, OpenID Connect Discovery)."""
     algorithms: Algorithms = ASYMMETRIC
     """The algorithms by which its tokens may be signed."""
 
@@ -179,14 +179,14 @@ class IntrospectionSettings(TokenSettings):
     """A provider that is asked about each token (RFC 7662), for tokens that only it can read."""
 
     endpoint: Url
-    """Where it is asked."""
+    """The URL of its introspection endpoint."""
     token_prefix: str = ""
-    """What its tokens begin with; of several providers, each needs another, since none is shown another's tokens."""
+    """What its tokens begin with. With several providers, each needs another, so that none gets others' tokens."""
     client_id: str = Field(min_length=1)
-    """As whom this server asks."""
+    """The OAuth client id of this server at the provider."""
     client_secret: SecretStr = Field(min_length=1)
     require_audience: bool = True
-    """Whether a token is refused for which the provider names no audience."""
+    """Whether a token is refused if the provider names no audience for it."""
 
 
 _ID: Final = re.compile(r"key-[0-9a-f]{8}")
@@ -206,13 +206,13 @@ _A_HASH = _checked(_HASH.fullmatch, "be the SHA-256 of a key, in 64 hexadecimal 
 
 
 class KeyEntry(_SettingsTable):
-    """What is kept of an API key: whose it is, what it grants, and the hash by which it is found; not the key itself.
+    """What is stored of an API key: its caller, its scopes, and its hash, but not the key itself.
 
-    Several keys may have one name: their callers are the same, so that a key can be replaced.
+    Several keys may have the same name, that is, the same caller, so that a key can be replaced.
     """
 
     id: Annotated[str, _checked(is_key_id, "be key- and eight hexadecimal digits")]
-    """What the key is called in lists and commands."""
+    """The id of the key in lists and commands."""
     name: Annotated[str, _A_NAME, _NO_ID]
     """The id of the caller that the key stands for."""
     sha256: Annotated[SecretStr, _A_HASH]
@@ -221,9 +221,9 @@ class KeyEntry(_SettingsTable):
     """The scopes that the key grants."""
     created: AwareDatetime
     expires: AwareDatetime | None
-    """From when on it is valid no more; None: it does not expire."""
+    """When the key expires; None: never."""
     revoked: AwareDatetime | None = None
-    """Since when it is valid no more."""
+    """When the key was revoked; None: it was not."""
 
     def state(self, now: datetime) -> Literal["valid", "expired", "revoked"]:
         """Whether the key is valid at a time."""
@@ -232,7 +232,7 @@ class KeyEntry(_SettingsTable):
         return "expired" if self.expires is not None and self.expires <= now else "valid"
 
     def record(self) -> dict[str, Any]:
-        """The entry as it is written, with its hash."""
+        """The entry as JSON data, with its hash."""
         return {**self.model_dump(mode="json"), "sha256": self.sha256.get_secret_value()}
 
 
@@ -243,15 +243,15 @@ _TAKEN_HEADERS = frozenset({"authorization", "cookie", "host", "content-type", "
 class AuthSettings(_SettingsTable):
     """Who may call: how callers are authenticated, and what their scopes mean.
 
-    A server without any way to authenticate callers listens to its own machine alone, unless `insecure_no_auth` is set.
+    A server without any way to authenticate callers listens only to its own machine, unless `insecure_no_auth` is set.
     """
 
     keys: bool | None = None
-    """Whether API keys are asked for; None: once there is a key file, or an entry in `key_entries`."""
+    """Whether callers are authenticated by API keys; None: if there is a key file, or an entry in `key_entries`."""
     keys_file: str = ""
     """The key file, relative to the workspace; empty: `keys.json` in `data_dir`."""
     key_entries: Annotated[tuple[KeyEntry, ...], _Listed] = ()
-    """Keys beside those of the file: what `goalport keys new --entry` prints."""
+    """Keys in addition to those of the file, as `goalport keys new --entry` prints them."""
     insecure_no_auth: bool = False
     """Listen to other machines too, although nobody is authenticated."""
     issuers: Annotated[tuple[IssuerSettings, ...], _Listed] = ()
@@ -261,21 +261,21 @@ class AuthSettings(_SettingsTable):
     trusted_proxies: Networks = ()
     """The addresses and networks of proxies that authenticate callers, and name them in a header."""
     proxy_user_header: HeaderName = ""
-    """The header in which they name the user."""
+    """The header in which these proxies name the user."""
     proxy_groups_header: HeaderName = ""
-    """The header with what the user is granted, separated by commas or spaces; empty: there is none."""
+    """The header with the user's scopes, separated by commas or spaces; empty: there is none."""
     proxy_scopes: Words = ()
-    """What each of their users is granted."""
+    """The scopes that each user of these proxies has."""
     scopes_supported: Words = ()
-    """The scopes that clients are told of; empty: to read and to write. Some clients ask a person for all of them."""
+    """The scopes in the server's metadata; empty: read and write. Some clients ask a person for all of them."""
     scope_prefix: str = Field(default="goals", pattern=r"^[A-Za-z0-9._/-]+$")
-    """What the names of the three scopes begin with that goals have which name none: `goals:read` and so on."""
+    """The prefix of the scopes for goals that name none: `goals:read`, `goals:write` and `goals:admin`."""
     implied_scopes: ScopeTable = {}
-    """What a scope grants besides itself, beyond that admin implies write, and write implies read."""
+    """The other scopes that a scope grants. In any case admin grants write, and write grants read."""
     claims: Words = ()
     """The claims of a token that actions may read as `context.caller.claims`, such as a tenant; they are stored."""
     step_up: Literal["http", "tool-error"] = "http"
-    """How a call is refused whose token lacks scopes: by HTTP status 403, or as an error of the tool."""
+    """How a call is refused if its token lacks scopes: with HTTP status 403, or as an error of the tool."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -290,11 +290,11 @@ class AuthSettings(_SettingsTable):
         return self
 
     def scope(self, right: Literal["read", "write", "admin", "metrics", "on-behalf-of"]) -> str:
-        """The name of a scope that the server itself asks for.
+        """The full name of a scope that the server itself requires.
 
-        `read`: to see goals, and call those that change nothing. `write`: to call those that name no scopes of their
-        own. `admin`: to list, answer and end the processes of all callers. `metrics`: to read the server's numbers.
-        `on-behalf-of`: to act for others, as a chat interface that says whose request it sends.
+        `read`: to see goals, and call goals that change nothing. `write`: to call goals that name no scopes. `admin`:
+        to list, answer and end the processes of all callers. `metrics`: to read the server's metrics.
+        `on-behalf-of`: to act for other callers, as a chat interface does that names the user of each request.
         """
         return f"{self.scope_prefix}:{right}"
 
@@ -316,9 +316,9 @@ class AuditSettings(_SettingsTable):
     enabled: bool | None = None
     """Whether it is written; None: where callers are authenticated."""
     file: Path = Path("audit", "audit.jsonl")
-    """Where it is written; relative to `data_dir`."""
+    """The file to which it is written; relative to `data_dir`."""
     max_bytes: Size = 50_000_000
-    """How large the file becomes before another one is begun."""
+    """The size of the file at which a new file is begun."""
     keep: int = Field(default=10, ge=1)
     """How many of the earlier files are kept."""
 
@@ -351,11 +351,11 @@ class ProcessSettings(_SettingsTable):
     prune: bool = False
     """Leave out, from the beginning, actions that cannot help to reach a goal."""
     test: bool = False
-    """Whether processes are tests, for actions that ask."""
+    """Whether processes are tests, which actions can find out."""
 
 
 class CallerLimits(_SettingsTable):
-    """How much one caller may do; 0: as much as it likes."""
+    """How much one caller may do; 0: no limit."""
 
     calls: int = Field(default=0, ge=0)
     """How many calls of a caller are answered at once."""
@@ -368,31 +368,31 @@ class CallerLimits(_SettingsTable):
     process_cost: Delay = 0.0
     """How many US dollars each process of a caller may cost."""
     process_tokens: int = Field(default=0, ge=0)
-    """How many tokens it may use."""
+    """How many tokens each process of a caller may use."""
     process_actions: int = Field(default=0, ge=0)
-    """How many actions it may run."""
+    """How many actions each process of a caller may run."""
     process_seconds: Delay = 0.0
-    """After how many seconds it is terminated."""
+    """Seconds after which each process of a caller is terminated."""
 
     @property
     def of_processes(self) -> Mapping[str, Any]:
-        """The limits of each process of a caller, by the names that `ProcessOptions.within` has for them."""
+        """The limits of each process of a caller, by the names of the parameters of `ProcessOptions.within`."""
         names = ("cost", "tokens", "actions", "seconds")
         return {name: limit for name in names if (limit := getattr(self, f"process_{name}"))}
 
 
 class LimitSettings(CallerLimits):
-    """How much each caller may do, and all together; 0: as much as they like."""
+    """How much each caller may do, and all callers together; 0: no limit."""
 
     total_calls: int = Field(default=0, ge=0)
     """How many calls of all callers are answered at once; others wait, and callers take turns."""
     waiting_calls: Count = 100
     """How many calls of one caller may wait for their turn."""
     callers: Annotated[Mapping[str, CallerLimits], Table] = {}
-    """What is different for a caller, by its id, or by its issuer and its id with a space between them."""
+    """Other limits for single callers, by id, or by issuer and id with a space between them."""
 
     def of(self, caller: Caller) -> CallerLimits:
-        """The limits of a caller: what is said of it, and for the rest what is said of all."""
+        """The limits of a caller: those that `callers` sets for it, and else those of all callers."""
         own = self.callers.get(f"{caller.issuer} {caller.id}") or self.callers.get(caller.id) if self.callers else None
         if own is None:
             return self
@@ -400,7 +400,7 @@ class LimitSettings(CallerLimits):
 
 
 class RetrySettings(_SettingsTable):
-    """How often an action that fails is tried again, unless it says so itself."""
+    """How often an action that fails is tried again, unless the action says so itself."""
 
     attempts: Count = _RETRY.attempts
     first_delay: Delay = _RETRY.first_delay
@@ -415,16 +415,16 @@ class RetrySettings(_SettingsTable):
 
 
 class AutonomySettings(_SettingsTable):
-    """How an agent or a goal is chosen by what somebody said."""
+    """How an agent or a goal is chosen for a request in plain words."""
 
     agent_confidence_cut_off: Confidence = 0.6
     """An agent is chosen only if the model's confidence in it is greater."""
     goal_confidence_cut_off: Confidence = 0.6
-    """The same for a goal."""
+    """A goal is chosen only if the model's confidence in it is greater."""
     ranking_llm: str = ""
     """The model that ranks; empty: the default model."""
     ranking_max_attempts: Count = 5
-    """How often the model is asked while it names what is no candidate."""
+    """How often the model is asked as long as its answers name no candidate."""
     ranking_first_delay: Delay = 0.0
     """Seconds before it is asked the second time."""
     ranking_factor: Delay = 5.0
@@ -434,19 +434,19 @@ class AutonomySettings(_SettingsTable):
 
 
 class DocumentsSettings(_SettingsTable):
-    """Where the documents are kept that agents search, and who makes their vectors."""
+    """Where the documents that agents search are stored, and which model makes their vectors."""
 
     store: DocumentsPlace = "sqlite"
     """In the file `documents.db` in `data_dir`, or in a PostgreSQL database."""
     connections: Count = 5
-    """How many connections to PostgreSQL each program opens at most."""
+    """The most connections to PostgreSQL that each program opens."""
     pooler: bool = False
-    """Whether a pooler before PostgreSQL gives each transaction any of its connections."""
+    """Whether a pooler in front of PostgreSQL may use another connection for each transaction."""
     embedding_model: str = ""
-    """The embedding model, by its name or role; empty: the default one. Without any, words are searched alone."""
+    """The embedding model, by its name or role; empty: the default one. If there is none, only words are searched."""
     include: Words = ("*",)
     """Patterns such as `*.md`: `goalport ingest` takes in the files of a folder that match one of them."""
     max_chunk_size: Annotated[int, Field(ge=50)] = 1500
-    """How many characters of a document are found and shown together at most."""
+    """The most characters of a document that are found and shown together, as one chunk."""
     overlap_size: Annotated[int, Field(ge=0)] = 200
-    """How many of them at most repeat what stands before them."""
+    """The most characters of a chunk that repeat the prose before it."""
