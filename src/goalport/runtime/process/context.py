@@ -117,7 +117,8 @@ class OperationContext:
         self.names = Names(self.journal.key)
         self._ai: Ai | None = None
         self.abandoned = False
-        """Whether the attempt is over, so that code that it started may no longer change the process."""
+        """Whether the attempt has failed, was cancelled or is parked: code that it started may not change the
+        process."""
         self._copy_of: OperationContext | None = None
         self._board: Blackboard | None = None
         self._place = ""

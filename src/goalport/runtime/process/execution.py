@@ -352,7 +352,7 @@ def _open_states(process: AgentProcess) -> list[object]:
 
 
 def _leave_out(process: AgentProcess, action: Action, words: str, error: BaseException | None) -> None:
-    """Note that an action has failed for good; later plans leave it out."""
+    """Note that an action has failed for good; later plans exclude it."""
     _retract_post_conditions(process, action)
     process.progress.left_out[action.name] = f"{action.name} failed: {words}"
     process.fail(words, action.name, error)
@@ -538,7 +538,7 @@ def settle(process: AgentProcess, question: Question, response: object, declined
 def decline(process: AgentProcess, question: Question, reason: str, status: QuestionStatus = "declined") -> None:
     """Settle a question with a no. Raises `AlreadyAnswered` if it was settled before.
 
-    An action that asked at its end is left out of later plans; one that asked in its middle continues and decides.
+    If an action asked at its end, later plans exclude it; an action that asked in its middle continues and decides.
     """
     process.settle_question(question, status, reason=reason)
     if not question.in_action:
