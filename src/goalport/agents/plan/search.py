@@ -36,7 +36,7 @@ def relaxed_plan(task: Task, graph: Graph, state: int, bound: Bound) -> RelaxedP
 
 
 def guided_plan(task: Task, graph: Graph, state: int, bound: Bound) -> RelaxedPlan | None:
-    """The executable relaxed plan that is cheapest by the costs that the cuts left, which are 0 for useful steps."""
+    """The executable relaxed plan that is cheapest by the costs that the cuts left: low for steps worth taking."""
     # A small part of the original costs breaks ties.
     costs = [left + (weight >> 12) for left, weight in zip(bound.left, task.weights, strict=True)]
     return _executable_plan(task, graph, state, costs, bound.total)
