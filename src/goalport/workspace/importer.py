@@ -1,7 +1,7 @@
 """The import hook: `goalport_workspace.agents.star_news` is `agents/star_news.py` of the workspace.
 
-One workspace is importable at a time, and its modules are imported once as long as no file changes, so that tests,
-servers and repeated loads get the same classes. Modules are always compiled from source: a bytecode cache compares
+One workspace is importable at a time. Its modules are imported once as long as no file changes, so that tests, servers
+and repeated loads get the same classes. Modules are always compiled from source: a bytecode cache compares
 times in whole seconds and can miss an edit. This module loads nothing by itself; `folder` does.
 """
 

@@ -28,7 +28,7 @@ _PADDING: Final = re.compile(r"(?<= ) +|(?<=---)-+")
 _MARKS: Final = re.compile(r"`{3,}|~{3,}")
 _EMPTY_LINES: Final = re.compile(r"\s*\n")
 _LONGEST_CLUSTER: Final = 64
-"""The most characters that are kept together, such as the parts of an emoji; longer sequences are only attacks."""
+"""The most characters that are kept together, such as the parts of an emoji. Longer sequences are attacks."""
 _FLAG_HALVES: Final = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
 _ZERO_WIDTH_JOINER: Final = "\u200d"
 
@@ -193,7 +193,7 @@ class ChunkerConfig:
     overlap_size: int = 200
     """The most characters of prose before it that a chunk repeats, up to half of its size. Tables and code: none."""
     include_section_title: bool = True
-    """Whether the title of its section stands before a chunk's text."""
+    """Whether a chunk's text begins with the title of its section."""
 
     def __post_init__(self) -> None:
         if self.max_chunk_size < _LEAST_SIZE:

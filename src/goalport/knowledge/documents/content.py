@@ -97,7 +97,7 @@ class ContainerSection(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentRoot(ContentElement):
-    """Where a document begins: what it is called, and where it came from."""
+    """A document without its sections: its title, and the URI of its source."""
 
     uri: str
     title: str
@@ -112,7 +112,7 @@ class NavigableDocument(ContentRoot):
     children: tuple[Section, ...] = ()
 
     def sections(self) -> Iterator[Section]:
-        """Its sections of all levels, in the order of the document; a section comes before those that it holds."""
+        """Its sections of all levels, in the order of the document; a section comes before its subsections."""
         waiting = list(reversed(self.children))
         while waiting:
             section = waiting.pop()

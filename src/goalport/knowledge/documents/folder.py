@@ -1,7 +1,7 @@
 """A folder that is read on behalf of a model: its files can be listed, searched and read, but nothing outside of it.
 
-Names come from models and archives, so a name that leads out of the folder gets the same error as a name that does not
-exist. All work is bounded. Hidden files are left out, since they may have settings and secrets. The methods block: call
+Names come from models and archives. A name that leads out of the folder gets the same error as one that does not exist.
+All work is bounded. Hidden files are left out, since they may have settings and secrets. The methods block: call
 them in threads. Above: `github`, references to folders and repositories, and skills.
 """
 
@@ -57,7 +57,7 @@ class Folder:
     """Whether files and folders whose names begin with a dot are included."""
 
     def place(self, path: str) -> Path:
-        """The file or folder at a path, with symbolic links resolved. Raises `DocumentError` where there is none."""
+        """The file or folder at a path, with symbolic links resolved. Raises `DocumentError` if there is none."""
         found = self._inside(path)
         if found is None or not found.exists():
             raise DocumentError(f"There is no {one_line(path, _LINE)!r} in this folder.")
@@ -76,7 +76,7 @@ class Folder:
         )
 
     def files(self, pattern: str = "*", onerror: Callable[[OSError], None] | None = None) -> Iterator[str]:
-        """The paths of the files that match a pattern such as `*.md` or `docs/*.md`; `*` stands for slashes too.
+        """The paths of the files that match a pattern such as `*.md` or `docs/*.md`; `*` matches slashes too.
 
         Links to folders are not followed, since they may form a loop. `onerror` is called for folders that cannot be
         listed, and for the folder at which the limit is reached.
@@ -153,7 +153,7 @@ class Folder:
                 continue
             try:
                 text = _decoded(path, self.content(path, place))
-            except DocumentError:  # no text, or too large: not what a search for words is about
+            except DocumentError:  # binary or too large files are not searched
                 continue
             left -= len(text)
             if left < 0:
@@ -172,7 +172,7 @@ class Folder:
         root = resolved or self.root.resolve()
         try:
             found = root.joinpath(*parts).resolve(strict=True)
-        except (OSError, RuntimeError, ValueError):  # too long, no such thing, links in a circle, or no characters
+        except (OSError, RuntimeError, ValueError):  # too long, no such file, links in a circle, or invalid characters
             return None
         return found if found == root or root in found.parents else None
 

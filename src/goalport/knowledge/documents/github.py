@@ -34,7 +34,7 @@ _REF: Final = re.compile(r"(?!.*(?:\.\.|//|@\{|\\|[\x00-\x20~^:?*\[\x7f]))[^/.-]
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _NOT_ON_WINDOWS: Final = frozenset(':*?"<>|\\')
 _MOST_ENTRIES: Final = 10_000_000
-"""Files and folders of a copy that are looked at: all that an archive may hold."""
+"""The most files and folders of a copy that are read: all that an archive may have."""
 _KEEPING: Final = Lock()
 """Locked while a copy is moved to its place: several threads may have fetched the same repository at once."""
 
@@ -160,7 +160,7 @@ class GitHubArchives:
                     try:
                         files.replace(kept)
                     except OSError:
-                        if not self._is_kept(place, found):  # another program has not been faster
+                        if not self._is_kept(place, found):  # no other program has moved a copy there meanwhile
                             raise
         pinned = {"ref": place.ref, "commit": found.commit, "hash": found.content_hash}
         replace_file(self._pin_file(place), json.dumps(pinned, indent=2))

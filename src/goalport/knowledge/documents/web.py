@@ -1,8 +1,8 @@
 """Requests to the web, GET and POST: with limits, and never to servers of the local network by accident.
 
 A URL in a document may lead to a server that only this machine can reach (SSRF). Therefore each host is resolved and
-checked first, also after each redirect, and the connection goes to the checked IP address, even if the name resolves
-to another one a moment later. Below: errors. Above: `github`, references to pages, ingestion, and the notifications of
+checked first, also after each redirect. The connection goes to the checked IP address, even if the name resolves to
+another one a moment later. Below: errors. Above: `github`, references to pages, ingestion, and the notifications of
 A2A. httpx2 is imported at first use.
 """
 
@@ -70,7 +70,7 @@ class WebContent:
             return self.content.decode("utf-16", "replace")
         try:
             return self.content.decode(self.charset or "utf-8", "replace").removeprefix("\ufeff")
-        except (LookupError, UnicodeError):  # a charset that nobody knows, or one that is no encoding of text
+        except (LookupError, UnicodeError):  # an unknown charset, or one that is no encoding of text
             return self.content.decode("utf-8", "replace").removeprefix("\ufeff")
 
 

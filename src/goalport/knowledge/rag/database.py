@@ -46,9 +46,9 @@ create table chunks (
     parent text {exact} not null, first integer not null, past integer not null, metadata {json} not null,
     path text not null, title text not null, body text not null, shown text, urtext text);
 create index chunks_document on chunks (document, number)"""
-"""The tables that all databases have. In `chunks`, `title` and `body` are what is indexed, `shown` is the text where it
-differs from `body`, and `urtext` the text in the document where it differs from what is shown. In `sections`, `body` is
-null for a section with subsections. In `facts`, `model` and `dimensions` say which model made the vectors."""
+"""The tables that all databases have. In `chunks`, `title` and `body` are indexed; `shown` is the text to show, or null
+if it equals `body`; `urtext` is the text in the document, or null if it equals the text to show. In `sections`, `body`
+is null for a section with subsections. In `facts`, `model` and `dimensions` say which model made the vectors."""
 MOST_COUNTED: Final = 2_000
 """Chunks with a word are counted up to this number: beyond it the word is not rare anyway."""
 

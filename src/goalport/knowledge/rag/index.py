@@ -277,7 +277,7 @@ class DocumentIndex:
             )
 
         def matching(page: Rows) -> list[int]:
-            """The chunks whose texts match, in whichever Unicode form they are stored."""
+            """The ids of the chunks whose texts match, in whichever Unicode form they are stored."""
             kept: list[int] = []
             for chunk, _, _, text in page:
                 if (left := end - time.monotonic()) <= 0:
@@ -518,7 +518,7 @@ def _results(scored: Sequence[Scored]) -> Operation[Sequence[SimilarityResult[Ch
 
 
 def _documents(limit: int, after: str, findable: _Findable | None = None) -> Operation[list[StoredDocument]]:
-    """Documents in the order of their URIs. `findable`: those that may be found; None: all."""
+    """Documents in the order of their URIs. `findable`: only documents that may be found; None: all."""
     conditions = [Condition("documents.uri > ?", (after,)), *([findable.document] if findable is not None else ())]
     ending = f"order by documents.uri limit {int(limit)}"
     rows = yield selected(_DOCUMENT, "documents", all_of(conditions), ending)

@@ -243,7 +243,7 @@ def absolute(place: str | Path) -> Path:
     if ".." not in path.parts:
         return path
     after_last = len(path.parts) - path.parts[::-1].index("..")
-    # What `..` leads to behind a link, only the file system knows.
+    # Behind a symbolic link, only the file system knows the parent folder that `..` means.
     return Path(os.path.realpath(Path(*path.parts[:after_last])), *path.parts[after_last:])
 
 

@@ -51,8 +51,8 @@ class LangChainVectorSearch:
 
     `readable` returns the filter for a caller, such as `lambda caller: OneOf("team", tuple(caller.scopes))`; None: the
     caller may find all. `translate` converts a filter to arguments of the store: `chroma_filter`, `qdrant_filter`, or a
-    function for `Equal`, `AtLeast`, `AtMost`, `AllOf` and `AnyOf`. Other filters are applied to the store's results, of
-    which more are requested then. `source`, `title` and `start_index` in a text's metadata are its URI and position.
+    function for `Equal`, `AtLeast`, `AtMost`, `AllOf` and `AnyOf`. For other filters, more results are requested from
+    the store, and filtered here. `source`, `title` and `start_index` in a text's metadata are its URI and position.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class LangChainVectorSearch:
         readable: Callable[[Caller], Filter | None] = lambda _caller: None,
     ) -> None:
         self._store = store
-        # The public method puts all texts into a warning when a score is beyond 0 and 1.
+        # The public method puts all texts into a warning if a score is not between 0 and 1.
         self._search = store._asimilarity_search_with_relevance_scores  # noqa: SLF001 - see above
         self._translate, self._readable = translate, readable
 
@@ -94,7 +94,7 @@ class LangChainVectorSearch:
             else:
                 conjuncts.append(part)
         if not issubclass(Chunk, kind) or any(isinstance(each, OneOf) and not each.values for each in conjuncts):
-            return ()  # as for a caller without any scope
+            return ()  # for example, for a caller without any scope
         said = [each for each in map(_comparison, conjuncts) if each is not None]
         whole = said[0] if len(said) == 1 else AllOf(tuple(said))
         arguments = self._translate(whole) if self._translate and said else dict[str, Any]()

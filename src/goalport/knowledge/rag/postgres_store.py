@@ -1,7 +1,7 @@
 """The store of documents in PostgreSQL: its full-text search finds words, and pgvector compares vectors.
 
 The tables have their own schema. Programs on many machines may use them: writers wait for each other, and readers see
-the state before. Texts are split into words here and not by a parser of PostgreSQL, which treats addresses, paths and
+the state before. Texts are split into words here, not by a parser of PostgreSQL: that treats addresses, paths and
 hyphens specially, and depends on the locale of the database.
 """
 

@@ -78,21 +78,21 @@ class UriPrefix:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """All of these hold."""
+    """All of these filters fit."""
 
     filters: "tuple[Filter, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """At least one of these holds."""
+    """At least one of these filters fits."""
 
     filters: "tuple[Filter, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """This does not hold."""
+    """This filter does not fit."""
 
     filter: "Filter"
 
@@ -166,7 +166,7 @@ class SectionOutline:
     """The titles from that of the document to that of this section."""
     uri: str
     characters: int
-    """The length of its text; 0 for a section that only holds sections."""
+    """The length of its text; 0 for a section with subsections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,16 +328,16 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexInfo:
-    """How much an index has, and who made its vectors."""
+    """How much an index has, and which model made its vectors."""
 
     documents: int
     chunks: int
     vectors: int
     """How many chunks have a vector."""
     model: str
-    """The name of the embedding service; empty where there are no vectors."""
+    """The name of the embedding service; empty if there are no vectors."""
     dimensions: int
-    """The length of the vectors; 0 where there are none."""
+    """The length of the vectors; 0 if there are none."""
 
 
 @runtime_checkable

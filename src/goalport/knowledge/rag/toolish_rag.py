@@ -1,9 +1,9 @@
 """`ToolishRag`: a store of documents as a reference, searched by a model with tools. User guide, section 3.12.6.
 
 It is an `LlmReference`. A model gets a tool for each kind of search that the store supports, with the names and
-parameters of the guide. The passages that a model sees are passed to a listener and, in an action, emitted as an event,
-so that its answer can be checked. MCP clients also get, as resources, the documents that their user may read. Above:
-`ai` puts the notes into the prompt and offers the tools, and the exports publish them.
+parameters of the guide. Passages that a model sees are passed to a listener and, in an action, emitted as an event:
+they serve to check the model's answer. MCP clients also get, as resources, the documents that their user may read.
+Above: `ai` puts the notes into the prompt and offers the tools, and the exports publish them.
 """
 
 import logging
@@ -330,7 +330,7 @@ class ToolishRag:
         if read is None:
             return None
         text, pages = _markdown(read.leaves), list[str]()
-        while len(text) > _RESOURCE_PAGE:  # cut between lines where there are some
+        while len(text) > _RESOURCE_PAGE:  # cut between lines if possible
             line = text.rfind("\n", _RESOURCE_PAGE // 2, _RESOURCE_PAGE)
             end = _RESOURCE_PAGE if line < 0 else line + 1
             pages.append(text[:end])

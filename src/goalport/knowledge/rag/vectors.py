@@ -101,7 +101,7 @@ def _matrix(service: str, vectors: Sequence[Sequence[float]], lengths: set[int])
             raise ModelUnavailable(
                 f"The embedding service {service!r} gave vectors of {found} numbers; expected one length."
             )
-        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+        with np.errstate(over="ignore"):  # numbers that are too large become infinite, and are refused
             matrix = np.asarray(vectors, np.float32)
     except (TypeError, ValueError) as error:
         raise ModelUnavailable(no_numbers) from error
@@ -228,7 +228,7 @@ class ChunkVectors:
         return made
 
     async def info(self) -> IndexInfo:
-        """How much is stored, and who made the vectors."""
+        """How much is stored, and which model made the vectors."""
         lacking = await self._database.lack() is not None
 
         def read() -> Operation[IndexInfo]:

@@ -74,7 +74,7 @@ class SkillText:
     """The lines of fields that are valid YAML only after their text was put in quotes."""
 
     def text(self, key: str) -> str:
-        """A field in one line; empty where it is missing or is no text."""
+        """A field in one line; empty if it is missing or is no text."""
         value = self.fields.get(key)
         return one_line(str(value), _LONGEST_FILE) if isinstance(value, str | int | float) else ""
 

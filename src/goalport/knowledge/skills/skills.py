@@ -1,4 +1,4 @@
-"""Skills as a reference: a model sees their names and descriptions, and activates the one that it needs.
+"""Skills as a reference: a model sees their names and descriptions, and activates a skill when it needs it.
 
 User guide, section 3.25; https://agentskills.io. Each request gets new tools, so a tool that a model unlocks by
 activating a skill is unlocked in that conversation only. MCP clients get skills by the Skills extension (SEP-2640):
@@ -555,7 +555,7 @@ class Skills:
             before, is_new = self._known(), source.value is None
             await source.refresh(patient=patient)
             if is_new and source.value is not None:
-                _unique(before, source.value)  # warns of those that are left out
+                _unique(before, source.value)  # for its warnings of skills that are left out
 
     async def all(self) -> tuple[Skill, ...]:
         """All skills, after fetching those on GitHub."""

@@ -220,7 +220,7 @@ class Settings(Sources):
     lease_seconds: float = Field(default=30.0, ge=1, allow_inf_nan=False)
     """Seconds without a sign of life of a program, after which others on the same store continue its processes."""
     engine: Literal["local", "dbos"] = "local"
-    """Which program runs a process: the one that begins it, or the one that the queue of DBOS in PostgreSQL chooses."""
+    """Which program runs a process: the program that begins it, or a program that the queue of DBOS chooses."""
     engine_concurrency: Count = 100
     """How many processes that DBOS delivers run at once in each program."""
     engine_total_concurrency: int = Field(default=0, ge=0)
@@ -240,9 +240,9 @@ class Settings(Sources):
     max_processes: Count = 1_000
     """How many ended processes the store in memory keeps: this many short ones, and as many of a second or more."""
     result_seconds: Seconds = 3_600.0
-    """Seconds for which it keeps at least those that took a second or more, asked people, or have a `long` goal."""
+    """Seconds for which it keeps at least processes that took a second, asked people, or have a `long` goal."""
     max_waiting: Count = 10_000
-    """How many processes in it may wait for people; if more do, the one that has waited longest is terminated."""
+    """How many processes in it may wait for people; if more do, it terminates the process that waited longest."""
     front_tool: bool | Literal["open"] = False
     """Publish the tool `achieve`, which takes a sentence and finds the goal; "open": with the actions of all agents."""
     chatbot: str = ""
@@ -420,7 +420,7 @@ def place_in(file: Path, path: Sequence[str]) -> str:
 def _known(settings: type[BaseSettings], path: Path) -> dict[str, Any]:
     """The settings of a class in a file. Other tables are left alone: modules of the workspace may declare them."""
     found = read_settings_file(path)
-    taken = [each for each in KNOWN_SETTINGS if each != "profile"]  # that says which file is read
+    taken = [each for each in KNOWN_SETTINGS if each != "profile"]  # `profile` says which file is read
     if unknown := [name for name in found if name not in taken and not isinstance(found[name], dict)]:
         places = ((place_in(path, (name,)), name) for name in unknown)
         raise SettingsError(

@@ -172,7 +172,7 @@ class IssuerSettings(TokenSettings):
     jwks_uri: Annotated[str, AfterValidator(lambda value: value and _url(value))] = ""
     """The URL of its public keys; empty: as in its metadata (RFC 8414, OpenID Connect Discovery)."""
     algorithms: Algorithms = ASYMMETRIC
-    """The algorithms by which its tokens may be signed."""
+    """The algorithms with which its tokens may be signed."""
 
 
 class IntrospectionSettings(TokenSettings):
@@ -214,7 +214,7 @@ class KeyEntry(_SettingsTable):
     id: Annotated[str, _checked(is_key_id, "be key- and eight hexadecimal digits")]
     """The id of the key in lists and commands."""
     name: Annotated[str, _A_NAME, _NO_ID]
-    """The id of the caller that the key stands for."""
+    """The id of the caller who has the key."""
     sha256: Annotated[SecretStr, _A_HASH]
     """The hash of the key."""
     scopes: tuple[Annotated[str, _A_SCOPE], ...] = Field(min_length=1)
@@ -360,7 +360,7 @@ class CallerLimits(_SettingsTable):
     calls: int = Field(default=0, ge=0)
     """How many calls of a caller are answered at once."""
     processes: int = Field(default=0, ge=0)
-    """How many processes of a caller run at once; those that wait for people do not count."""
+    """How many processes of a caller run at once; processes that wait for people do not count."""
     calls_per_minute: int = Field(default=0, ge=0)
     """How many calls of a caller may begin something within a minute."""
     cost_per_day: Delay = 0.0
@@ -392,7 +392,7 @@ class LimitSettings(CallerLimits):
     """Other limits for single callers, by id, or by issuer and id with a space between them."""
 
     def of(self, caller: Caller) -> CallerLimits:
-        """The limits of a caller: those that `callers` sets for it, and else those of all callers."""
+        """The limits of a caller, as set in `callers`; what is not set there is as for all callers."""
         own = self.callers.get(f"{caller.issuer} {caller.id}") or self.callers.get(caller.id) if self.callers else None
         if own is None:
             return self
