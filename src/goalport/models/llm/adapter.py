@@ -182,7 +182,7 @@ class PydanticAiModel:
         seconds = self._seconds(call)
         with provider_errors(self._endpoint, self._name):
             async with AsyncExitStack() as stack:
-                # No scope may be open while a piece is handed out, so each wait has its own.
+                # No cancel scope may be open at a `yield`, so each wait has its own.
                 with anyio.fail_after(seconds):
                     request = model_request_stream(self._model, **self._wire(call, mode))
                     streamed = await stack.enter_async_context(request)

@@ -46,7 +46,7 @@ class CustomModel(BaseModel):
     name: Annotated[str, Field(min_length=1)]
     """The name by which it is chosen here."""
     provider: str = ""
-    """Empty: found by the name, or by what stands before its colon; and with a `base_url`, one with OpenAI's API."""
+    """Empty: found by the name, or by the part before its colon; with a `base_url`, a provider with OpenAI's API."""
     model: str = ""
     """The name that the provider gives it; empty: the same as `name`."""
     base_url: str = ""
@@ -65,7 +65,7 @@ class RoleSettings(LlmOptions):
     """What a role stands for: a model, and the options with which it is asked where a call says nothing else."""
 
     fallbacks: tuple[str, ...] = ()
-    """The models that are asked, one after another, when that one fails, after those of the call."""
+    """The models to ask, one after another, when the model of the role fails, after the fallbacks of the call."""
 
     @field_validator("role")
     @classmethod
@@ -279,7 +279,7 @@ class Models:
         return card, own.model or card.name, place
 
     def _described(self, name: str) -> tuple[CustomModel, ModelCard]:
-        """What the settings say of a model, and its card."""
+        """The settings of a model, and its card."""
         if isinstance(trial := self._ready.get(name), TrialModel):
             return CustomModel(name=name), trial.card
         custom = (

@@ -76,8 +76,8 @@ class Dialect:
     embeddings: "Callable[[Endpoint, str, httpx2.AsyncClient], EmbeddingModel] | None"
     """Makes an embedding model in the same way; None: the API has none."""
     imports: tuple[str, ...]
-    """The modules that making a model and the first request import. They are imported before, in a worker thread: on
-    the event loop, the import would keep the server from answering others."""
+    """The modules that the creation and the first request of a model import. They are imported earlier, in a worker
+    thread: on the event loop, the import would keep the server from answering others."""
     stream_end: re.Pattern[bytes] | None
     """A pattern for what only a complete stream contains, within 100 bytes; None: the library itself looks for the end.
 

@@ -107,7 +107,7 @@ def provider_errors(endpoint: Endpoint, model: str) -> Generator[None]:
     except (ModelError, Warning):
         raise
     except Exception as error:
-        # The first of a group made the others fail, and a library may have wrapped the error of `check_responses`.
+        # The first of a group made the others fail; a library may have wrapped the error of `check_responses`.
         first = next(each for each in leaves(error) if isinstance(each, Exception))
         cause = next((each for each in causes(first, implicit=True) if isinstance(each, _ErrorWithGoodStatus)), first)
         said = _message(getattr(cause, "body", None)) or getattr(cause, "message", "") or str(cause)

@@ -34,9 +34,9 @@ from goalport.models.llm.model import (
 _log = logging.getLogger(__name__)
 _UNREACHABLE_ATTEMPTS = 3
 _UNREACHABLE_SECONDS = 1.0
-"""Without any connection, somebody has to mend something: the error comes after seconds, not after all attempts."""
+"""Without any connection, waiting seldom helps: the error comes after seconds, and not after all attempts."""
 _import_lock = threading.Lock()
-"""Two threads that import modules which import one another would find them half initialised."""
+"""Locked during imports: two threads that import modules of one circle may find them half initialised."""
 
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""The known providers: which provider a model's name means, and the endpoint where that is asked.
+"""The known providers: which provider a model's name means, and at which endpoint it is asked.
 
 A provider is added by one entry in `PROVIDERS`; one with an API of its own also by a record in `dialects`. An endpoint
 is made from the entry, the settings and the environment. An error names what is missing before any request is sent. No

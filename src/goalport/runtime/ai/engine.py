@@ -110,7 +110,7 @@ class Request:
     on_reply: Callable[[ModelReply], None] | None = None
     """Called with the reply that ended the request."""
     on_artifact: Callable[[object], None] | None = None
-    """Called with each object that a tool gave besides its text."""
+    """Called with each object that a tool returned in addition to its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Engine(Protocol):
         ...
 
     def references(self) -> NamedReferences:
-        """The references and contributors that are there by name now."""
+        """The current references and contributors, by name."""
         ...
 
     @property
@@ -349,7 +349,7 @@ class ToolContext(NamedTuple):
     """What a running tool can reach: the process that it works for, and an engine to ask models."""
 
     process: object = None
-    """The process that it works for, which belongs to a higher floor; None: there is none."""
+    """The `AgentProcess` that the tool works for, whose class is on a higher floor; None: there is none."""
     engine: Callable[[], Engine] | None = None
     """Gives the engine through which models are asked; None: no models can be asked here."""
     callers: tuple[str, ...] = ()

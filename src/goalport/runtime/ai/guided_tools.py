@@ -165,7 +165,7 @@ class AgenticTool(_BuiltTool, WithInteraction):
     parameters: tuple[Parameter, ...] = ()
 
     def with_parameters(self, *parameters: Parameter) -> Self:
-        """Take these arguments too. A calling model knows of no others. Raises `DeclarationError` for two alike."""
+        """Take these arguments too. Calling models know no others. Raises `DeclarationError` for two of one name."""
         every = (*self.parameters, *parameters)
         return self._changed(parameters=every, input_schema=self._signature(every).schema({}))
 
@@ -291,7 +291,7 @@ class PlaybookTool(AgenticTool):
 
 
 Machine = tuple[tuple[Hashable, str, Hashable], ...]
-"""State, name of the tool, and the state after a call that succeeds; None: the same one."""
+"""Triples: a state, the name of a tool, and the state after its successful call; None: the same state."""
 
 
 @dataclass(frozen=True)
@@ -323,7 +323,7 @@ class StateMachineTool(AgenticTool):
 
 
 def _of_other_states(machine: Machine, uses: Sequence[ToolUse]) -> Collection[str]:
-    """The names of the tools that are not of the state after these calls."""
+    """The names of the tools that the state after these calls does not offer."""
     state = machine[0][0]
     for each in uses:
         if not each.result.is_error:

@@ -211,7 +211,7 @@ async def ready_references(
 ) -> tuple[LlmReference, ...]:
     """The references for one request, all made ready at the same time, within some seconds.
 
-    One that fails or takes longer is used as it was, with a warning. Raises a `Signal` of theirs.
+    One that fails or takes longer is used as it was, with a warning. Raises the `Signal` that a reference raises.
     """
     ready, waited_for, signals = list(references), set[str](), list[Signal]()
     question = next((each.content for each in reversed(messages) if isinstance(each, UserMessage)), "")

@@ -92,7 +92,7 @@ class Ranking:
 
     @property
     def nearest(self) -> str:
-        """The best ones, in words."""
+        """The best candidates, as text."""
         return "; ".join(f"{each}: {each.description.rstrip('.')}" for each in self.ranked[:_NEAREST])
 
     @property
@@ -419,7 +419,7 @@ class Autonomy:
 
 
 def _intent(inputs: Sequence[object]) -> str:
-    """What somebody wants, in words. Raises `BadInput` if there are none."""
+    """What the inputs ask for, as text. Raises `BadInput` if the text is empty."""
     said = [each.content for each in inputs if isinstance(each, UserInput)]
     said += [each for each in inputs if isinstance(each, str)]
     text = said[0] if said else in_json([Typed.value_of(each) for each in inputs]) if inputs else ""

@@ -101,7 +101,7 @@ class Turn:
     """A turn that runs, or has ended. `async for event in turn.events(): …`, then `await turn.result()`."""
 
     def __init__(self, session: "ChatSession", process: AgentProcess, *, reacts: bool = False) -> None:
-        """`reacts`: a person spoke, so that there must be a reply."""
+        """`reacts`: whether a person spoke, so that there must be a reply."""
         self.process, self._session, self._reacts = process, session, reacts
         self._conversation, self._platform = session.conversation, session.platform
         self._known = {each.id for each in session.conversation.entries}

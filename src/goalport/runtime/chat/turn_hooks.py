@@ -40,7 +40,7 @@ def conversation_of(process: AgentProcess) -> Conversation | None:
 
 
 class ConversationTurns:
-    """Keeps conversations and their processes together. Raises `StoreError` where the store fails."""
+    """Loads and stores conversations before and after their processes run. Raises `StoreError` if the store fails."""
 
     def __init__(self, platform: Platform) -> None:
         self._platform, self._conversations = platform, platform.conversations
@@ -130,8 +130,8 @@ class ConversationTurns:
     async def send(self, process: AgentProcess, message_id: str, message: AssistantMessage) -> AssistantMessage:
         """Store a message that an action sends, once, and return it.
 
-        If there is a message of that id already, because the action begins again, that one is returned. One that was
-        added to the conversation before gets this id.
+        If a message of that id was stored before, because the action begins again, that message is returned. A message
+        that was added to the conversation, but not stored yet, gets this id.
         """
         conversation = conversation_of(process)
         if conversation is None:

@@ -295,7 +295,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     @property
     def documents(self) -> DocumentIndex:
-        """The index of documents that agents search, which is made when it is first used, in any thread."""
+        """The index of documents that agents search; it is created at its first use, in any thread."""
         if self._given_documents is not None:
             return self._given_documents
         with self._opening_documents:

@@ -69,7 +69,7 @@ class Deployments:
         """Deploy these agents in place of all others; another thread sees either the old ones or the new ones."""
         self._by_name, self.all = by_name, tuple(by_name.values())
         self.components = tuple(each for each in self.all if each.component)
-        """Their actions and conditions may be used by every agent."""
+        """The components: every agent may use their actions and conditions."""
         self._agents = tuple(each for each in self.all if not each.component)
         self.goals = tuple((agent, goal) for agent in self._agents for goal in agent.goals)
         """Every goal with its agent, in order."""

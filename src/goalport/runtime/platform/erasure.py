@@ -23,7 +23,7 @@ class Erased(NamedTuple):
 
     conversations: int
     processes: int
-    """How many processes that callers started; the processes that those started are not counted."""
+    """How many processes the caller started; the processes that those started are erased, too, but not counted."""
     contexts: int
     documents: int
     """How many documents named the caller among their readers."""

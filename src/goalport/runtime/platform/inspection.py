@@ -1,4 +1,4 @@
-"""Inspection of what is deployed, before anything runs: its mistakes, and which goals can be reached from what.
+"""Inspection of the deployed agents, before anything runs: their mistakes, and from what goals can be reached.
 
 `goalport check` prints mistakes that no single declaration shows. Each is a `DeclarationError` that is returned and not
 raised: where, what was expected, what came, the fix. A mistake in one declaration alone is an error when the class is
@@ -80,7 +80,7 @@ def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[Declara
     """The mistakes in the deployed agents and components, each once."""
     scopes = [agents.scope(each.name) for each in agents]
     unreached = {each.agent.name: () if each.may_help_itself else tuple(_unreachable(each, groups)) for each in scopes}
-    # Goals that cannot be reached come last: the mistake in an action is mostly why.
+    # Goals that cannot be reached come last: mostly a mistake in an action is the reason.
     found: list[DeclarationError] = []
     for scope in scopes:
         agent = agents.named(scope.agent.name)

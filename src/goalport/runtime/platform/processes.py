@@ -128,7 +128,7 @@ class Processes(ProcessPlatform):
         await self._replicas.open()
 
     def disable_takeover(self, *, drive: bool) -> None:
-        """From now on, take nothing over that others left in a store; without `drive`, leave to them what can go on."""
+        """From now on, take nothing over from other programs; without `drive`, leave them what can go on."""
         self.drives = drive
         self._replicas.disable_takeover()
 
@@ -153,7 +153,7 @@ class Processes(ProcessPlatform):
     # What begins.
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions) -> AgentProcess:
-        """A process that has not begun; it is found by its id once it has.
+        """A process that has not begun; it can be found by its id once it has begun.
 
         Raises `GoalportError` after `close`, and where no event loop is running; `TypeError` for an input that no
         process can begin with, and `UnknownName`.

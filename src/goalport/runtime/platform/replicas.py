@@ -123,7 +123,7 @@ class Replicas:
         self._takes_over, self._engine = False, None
 
     async def stop(self) -> None:
-        """End this; processes go on. Other programs notice when the store is closed, or the lease has run out."""
+        """Stop working; processes go on. Other programs notice when the store is closed, or the lease has run out."""
         self._closed = True
         if self._engine is not None:
             await self._engine.stop()

@@ -113,7 +113,7 @@ def workspace_models(workspace: Workspace, settings: Settings) -> Models:
 
 
 def workspace_store(settings: Settings, *, migrates: bool = True) -> ProcessStore:
-    """The store of a workspace's processes by its settings; `migrates`: one of an earlier version is upgraded."""
+    """The store of a workspace's processes by its settings; `migrates`: whether an older store is upgraded."""
     if settings.store == "memory":
         return InMemoryProcessStore(
             settings.max_processes, seconds=settings.result_seconds, waiting=settings.max_waiting
@@ -153,7 +153,7 @@ def workspace_engine(settings: Settings) -> ProcessEngine | None:
 
 
 class ExpectedGroups(ToolGroupResolver):
-    """The tool groups for explaining goals before any server is connected: a configured group counts as there."""
+    """The tool groups for explaining goals before any server is connected: a configured group counts as available."""
 
     def __init__(self, groups: Iterable[ToolGroup], upstream: UpstreamGroups) -> None:
         super().__init__(groups, [upstream])
@@ -327,7 +327,7 @@ class _PlatformReferences:
     archives: GitHubArchives
     data: Path
     folder: Path
-    """The folder to which relative paths in entries belong."""
+    """The folder from which relative paths in entries start."""
 
     def documents(
         self, name: str, description: str, goal: str = "", under: str = "", eager_search: Count = 0
