@@ -117,6 +117,20 @@ async def test_a_script_sees_its_arguments_and_few_variables(scripted: Skills, m
     assert await run(runner_of(scripted), "where.py") == "[]"
 
 
+@pytest.mark.parametrize("named", ["with_local_skill", "with_local_skills"])
+async def test_a_script_finds_the_folder_of_its_skill_where_that_is_named_by_a_relative_path(
+    scripted: Skills, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    (skill,) = scripted.skills
+    (skill.folder / "scripts" / "listing.py").write_text(
+        "import os; print('SKILL.md' in os.listdir(os.environ['SKILL_FOLDER']))"
+    )
+    monkeypatch.chdir(skill.folder.parent)
+    relative = getattr(Skills("s", "Skills"), named)(skill.folder.name if named == "with_local_skill" else ".")
+
+    assert (await run(runner_of(relative), "listing.py")).startswith("True")
+
+
 async def test_a_folder_of_a_skill_that_is_a_link_leads_nowhere_else(tmp_path: Path) -> None:
     folder = skill_in(tmp_path / "skills", "scripts")
     skill_in(tmp_path, "elsewhere", secret_sh="echo the password")

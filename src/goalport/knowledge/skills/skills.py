@@ -483,21 +483,21 @@ class Skills:
 
     def with_local_skill(self, directory: str | Path) -> Self:
         """A copy with the skill in a folder. Raises `DocumentError` if the folder has no skill that can be used."""
-        return self._plus([scanned(Path(directory))])
+        return self._plus([scanned(Path(directory).absolute())])
 
     def with_local_skills(self, parent: str | Path) -> Self:
         """A copy with the skills in the direct subfolders of `parent`. Skills that cannot be used are logged.
 
         Raises `DocumentError` if `parent` does not exist.
         """
-        return self._plus(skills_in(Path(parent)))
+        return self._plus(skills_in(Path(parent).absolute()))
 
     def with_project_skills(self, project: str | Path, trust: SkillTrust | None = None) -> Self:
         """A copy with the trusted skills in `.agents/skills` and `.claude/skills` of a project.
 
         Skills that are not trusted are withheld. A warning in the log says how to trust them.
         """
-        folders = [Path(project) / each for each in PROJECT_FOLDERS]
+        folders = [Path(project).absolute() / each for each in PROJECT_FOLDERS]
         trust, trusted = trust or SkillTrust(), list[Skill]()
         until = "The skill %r is withheld until somebody trusts it as it is now: goalport skills trust %s"
         for each in [skill for folder in folders if folder.is_dir() for skill in skills_in(folder)]:
