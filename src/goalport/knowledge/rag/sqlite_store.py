@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
+from weakref import finalize
 
 from goalport.base.errors import StoreError
 from goalport.knowledge.rag.database import (
@@ -111,6 +112,8 @@ class SqliteIndex:
         self._thread = ThreadPoolExecutor(1, "goalport-index")
         self._closed = False
         self._connection: sqlite3.Connection | None = None
+        self._shut: Callable[[], object] = lambda: None
+        """Closes the connection, once."""
         self._file: tuple[int, int] | None = None
         """The identity of the open file; by now, the path may lead to another file."""
         self._vectors: tuple[object, NDArray[np.int64], NDArray[np.float32]] | None = None
@@ -228,21 +231,27 @@ class SqliteIndex:
         """The connection to the file that is now at the path. A read-only file is opened again each time."""
         path = self._path
         if path is None:
-            self._connection = self._connection or self._prepared(":memory:")
-            return self._connection
+            return self._connection or self._kept(self._prepared(":memory:"))
         if self._connection is not None and self._file is not None and self._file == identity(path, self.error):
             return self._connection
         self._shut()
+        self._file = None
         is_there = identity(path, self.error) is not None
         if is_there and path.stat().st_size and not (writable(path) and writable(path.parent)):
             mode = "mode=ro&immutable=1" if unchanging(path) else "mode=ro"
-            self._connection, self._file = connected(f"{path.as_uri()}?{mode}", self._busy_seconds), None
-            self._version(self._connection)
+            connection, self._file = self._kept(connected(f"{path.as_uri()}?{mode}", self._busy_seconds)), None
+            self._version(connection)
         else:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._connection, self._file = self._prepared(path.as_uri()), identity(path, self.error)
-        return self._connection
+            connection, self._file = self._kept(self._prepared(path.as_uri())), identity(path, self.error)
+        return connection
+
+    def _kept(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        # A store is often a variable of a module, or of a test, and nobody closes it. A weak reference tells of its end
+        # also where it is in a cycle, whose parts Python finalizes in any order.
+        self._connection, self._shut = connection, finalize(self, connection.close)
+        return connection
 
     def _prepared(self, uri: str) -> sqlite3.Connection:
         """A connection to a database with the tables of this version. Raises what `_version` raises."""
@@ -274,15 +283,6 @@ class SqliteIndex:
                 "Install that goalport again, or name another file and ingest the documents into it.",
             )
         return version if tables else 0
-
-    def _shut(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def __del__(self) -> None:
-        # A store is often a variable of a module, or of a test, and nobody closes it.
-        self._shut()
 
 
 def _performed(connection: sqlite3.Connection, operation: Operation[T], *, writing: bool = False) -> T:
