@@ -18,24 +18,33 @@ from goalport.base.caller import OPERATOR
 from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError
 from goalport.base.secrecy import hide, traceback_of
 from goalport.base.words import cleaned, listed, offer, visible
-from goalport.cli.chats import AGENTS, ChatsHere, ChatsServed, DialogueHere, DialogueServed, Question, Reply, ReplyEnd
+from goalport.cli.chats import (
+    AGUI_PATH,
+    LocalChats,
+    LocalDialogue,
+    Question,
+    RemoteChats,
+    RemoteDialogue,
+    Reply,
+    ReplyEnd,
+)
 from goalport.cli.conversations import READER, conversation_line, transcript
 from goalport.cli.options import DEBUG, DONE, FAILED, INTERRUPTED, WorkspaceFolder, workspace_root
+from goalport.cli.process_sources import runner_here
 from goalport.cli.processes import read_answer
 from goalport.cli.prompts import Interrupted, Option, Unanswered, prompts_here
-from goalport.cli.questions import answer_of
-from goalport.cli.served import ServerClient
-from goalport.cli.sources import runner_here
-from goalport.cli.stored import driven
+from goalport.cli.questions import ask_question
+from goalport.cli.server_client import ServerClient
+from goalport.cli.stored_processes import open_with_store
 from goalport.cli.terminal import say, show, show_json, show_lines, show_markdown
 from goalport.cli.views import ChatView
-from goalport.cli.workspace import kept_in_memory
+from goalport.cli.workspace import shell_workspace_in_memory
 from goalport.runtime.chat import Conversations
 from goalport.runtime.platform.workspace_parts import choosing_chatbot
 from goalport.workspace.settings import Settings, load_settings
 
-Chats = ChatsHere | ChatsServed
-Dialogue = DialogueHere | DialogueServed
+Chats = LocalChats | RemoteChats
+Dialogue = LocalDialogue | RemoteDialogue
 NextMessage = Callable[[str], str]
 """Returns the next message or command; its argument is a draft that the person can edit.
 
@@ -134,13 +143,17 @@ async def _chats(server: str | None, settings: Settings, workspace: Path, stack:
     """The chatbots of a server or a workspace; if nothing is stored, those of the shell in which this runs."""
     if server:
         client = await stack.enter_async_context(ServerClient(server))
-        return ChatsServed(client, f" --server {hide(server)}", (await client.send("GET", AGENTS, "agents"))["agents"])
-    loaded = await stack.enter_async_context(driven(settings, drive=True, kept=kept_in_memory(workspace)))
+        return RemoteChats(
+            client, f" --server {hide(server)}", (await client.send("GET", AGUI_PATH, "agents"))["agents"]
+        )
+    loaded = await stack.enter_async_context(
+        open_with_store(settings, drive=True, shell_workspace=shell_workspace_in_memory(workspace))
+    )
     platform = loaded.platform
     if not platform.chatbots and any(each.goals for each in platform.agents):
         open_mode = settings.front_tool == "open"
         platform.deploy(choosing_chatbot(_ALL, platform.autonomy, open_mode=open_mode, published=False))
-    return ChatsHere(loaded, "" if workspace == Path() else f" --workspace {workspace}")
+    return LocalChats(loaded, "" if workspace == Path() else f" --workspace {workspace}")
 
 
 def _dialogue(
@@ -190,9 +203,9 @@ def _messages(given: Sequence[str], runner: asyncio.Runner, history: Path | None
             raise Unanswered
 
         return next_text
-    from goalport.cli.typed_lines import TypedLines, of_several_lines
+    from goalport.cli.typed_lines import TypedLines, multiline_options
 
-    async def offers(text: str) -> tuple[str, Iterable[str]]:
+    async def find_completions(text: str) -> tuple[str, Iterable[str]]:
         command, space, begun = text.partition(" ")
         if not command.startswith("/"):
             return text, ()
@@ -204,7 +217,7 @@ def _messages(given: Sequence[str], runner: asyncio.Runner, history: Path | None
             return begun, ()
         return begun, [each.id for each in await chats.conversations.list(READER, limit=_COMPLETED)]
 
-    typed = TypedLines(history, offers, **of_several_lines())
+    typed = TypedLines(history, find_completions, **multiline_options())
     return lambda default: runner.run(typed.next("you> ", default))
 
 
@@ -279,7 +292,7 @@ class _Chat:
                 self._fail(str(error))
             if self._stopped and not self._attended:
                 return INTERRUPTED
-        if self._attended and self._dialogue.said and not self._finished:
+        if self._attended and self._dialogue.messages and not self._finished:
             say(f"To go on: goalport chat --conversation {self._dialogue.id}{self._chats.options}")
         return code or (FAILED if self._failed and not self._attended else DONE)
 
@@ -345,14 +358,14 @@ class _Chat:
         return self._chats.conversations
 
     def _show_history(self, newest: int = 0) -> None:
-        for each in self._dialogue.said[-newest:]:
+        for each in self._dialogue.messages[-newest:]:
             if each.role == "user":
                 show_lines([f"you> {each.text}"])
             elif each.role == "assistant" and each.text:
                 show_markdown(each.text)
 
     def _edit(self, text: str) -> None:
-        last = next((each for each in reversed(self._dialogue.said) if each.role == "user"), None)
+        last = next((each for each in reversed(self._dialogue.messages) if each.role == "user"), None)
         if last is None:
             raise BadInput("You have said nothing yet.")
         if text:
@@ -369,7 +382,7 @@ class _Chat:
             answer = read_answer(given) if given else None
             self._turn(self._dialogue.answer(questions[0]["id"], answer, declined))
         elif self._attended:
-            self._turn(self._asked(questions[0]))
+            self._turn(self._ask(questions[0]))
         else:
             raise BadInput("Give the answer as JSON: /answer JSON.")
 
@@ -390,7 +403,7 @@ class _Chat:
         self._stopped = False
         while True:
             try:
-                end = self._runner.run(self._followed(begun))
+                end = self._runner.run(self._show_reply(begun))
             except Unanswered:
                 say("The question stays open: /answer asks it again.")
                 return
@@ -406,7 +419,7 @@ class _Chat:
                 say("The conversation has reached its goal. /new begins another one.")
             if not (end.questions and self._attended):
                 break
-            begun = self._asked(end.questions[0])
+            begun = self._ask(end.questions[0])
         for each in end.questions:
             self._failed = True
             if not self._structured:
@@ -422,7 +435,7 @@ class _Chat:
             say(visible(traceback_of(error)))
         say(f"error: {reason}")
 
-    async def _followed(self, begun: Awaitable[Reply | None]) -> ReplyEnd | None:
+    async def _show_reply(self, begun: Awaitable[Reply | None]) -> ReplyEnd | None:
         """Show a reply as it arrives; None: there is none, or it was stopped with Ctrl-C, which cancels this task."""
         try:
             if (reply := await begun) is not None:
@@ -442,11 +455,11 @@ class _Chat:
             self._view.end_lines()
         return None
 
-    async def _asked(self, question: Question) -> Reply | None:
+    async def _ask(self, question: Question) -> Reply | None:
         """Ask a question on the terminal, and return the reply to the answer. Raises `Unanswered`."""
         dialogue, number = self._dialogue, question["id"]
         try:
-            return await answer_of(
+            return await ask_question(
                 question, lambda answer: dialogue.answer(number, answer), lambda: dialogue.status(number)
             )
         except AlreadyAnswered as error:

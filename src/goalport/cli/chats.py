@@ -27,7 +27,7 @@ from goalport.base.events import (
 )
 from goalport.base.words import listed
 from goalport.cli.conversations import READER
-from goalport.cli.served import ServerClient
+from goalport.cli.server_client import ServerClient
 from goalport.cli.workspace import LoadedWorkspace, failure_of
 from goalport.models.llm import UserMessage
 from goalport.runtime.chat import ChatSession, Turn
@@ -37,13 +37,13 @@ from goalport.server.publish.resources import question_view
 
 Question = Mapping[str, Any]
 """A question as JSON data, with `id`, `message` and `schema`."""
-Message = Mapping[str, Any]
-AGENTS: Final = "/agui"
+AguiMessage = Mapping[str, Any]
+AGUI_PATH: Final = "/agui"
 _BEFORE_REFUSALS: Final = frozenset({"RUN_STARTED", "STATE_SNAPSHOT", "STATE_DELTA"})
 """The events that a run sends before it may turn out to be refused."""
 
 
-class Said(NamedTuple):
+class ChatMessage(NamedTuple):
     """A message of a conversation."""
 
     id: str
@@ -77,7 +77,7 @@ async def _questions_alone(questions: Sequence[Question]) -> Reply:
     yield ReplyEnd(questions=questions)
 
 
-class ChatsHere:
+class LocalChats:
     """The chatbots and conversations of a platform in this program."""
 
     def __init__(self, loaded: LoadedWorkspace, options: str = "") -> None:
@@ -88,23 +88,23 @@ class ChatsHere:
         self.chatbots: Mapping[str, str] = {name: each.description for name, each in loaded.platform.chatbots.items()}
         """The descriptions of the chatbots, by their names."""
 
-    async def begin(self, chatbot: str, conversation_id: str = "") -> "DialogueHere":
+    async def begin(self, chatbot: str, conversation_id: str = "") -> "LocalDialogue":
         """Begin a conversation. Raises `BadInput` if there is one of that id already."""
         if conversation_id and await self.conversations.find(conversation_id, READER) is not None:
             raise BadInput(f"There is a conversation {conversation_id!r} already. Leave out --new to go on with it.")
         found = self._loaded.platform.chatbots.named(chatbot)
-        return DialogueHere(self._loaded, await found.create_session(OPERATOR, conversation_id=conversation_id))
+        return LocalDialogue(self._loaded, await found.create_session(OPERATOR, conversation_id=conversation_id))
 
-    async def open(self, conversation_id: str, chatbot: str) -> "DialogueHere":
-        """Continue a conversation. Raises `UnknownName`. `chatbot` is only needed by `ChatsServed`."""
+    async def open(self, conversation_id: str, chatbot: str) -> "LocalDialogue":
+        """Continue a conversation. Raises `UnknownName`. `chatbot` is only needed by `RemoteChats`."""
         conversation = await self.conversations.get(conversation_id, READER)
         found = self._loaded.platform.chatbots.named(conversation.record.chatbot)
         session = await found.find_session(conversation_id, conversation.record.caller)
         assert session is not None
-        return DialogueHere(self._loaded, session)
+        return LocalDialogue(self._loaded, session)
 
 
-class DialogueHere:
+class LocalDialogue:
     """A conversation with a chatbot that runs in this program."""
 
     stopped = "Stopped."
@@ -115,9 +115,9 @@ class DialogueHere:
         self.id, self.chatbot = session.conversation.id, session.chatbot.name
 
     @property
-    def said(self) -> Sequence[Said]:
+    def messages(self) -> Sequence[ChatMessage]:
         """The messages of people and of the chatbot, the oldest first."""
-        return [Said(each.id, each.role, each.text, each.parent) for each in self._session.conversation.entries]
+        return [ChatMessage(each.id, each.role, each.text, each.parent) for each in self._session.conversation.entries]
 
     @property
     def questions(self) -> Sequence[Question]:
@@ -165,69 +165,69 @@ class DialogueHere:
         yield ReplyEnd(texts, questions, failure, error, result.finished)
 
 
-class ChatsServed:
-    """The chatbots of a server, and the caller's conversations. `ChatsHere` documents the methods."""
+class RemoteChats:
+    """The chatbots of a server, and the caller's conversations. `LocalChats` documents the methods."""
 
     conversations = None
     """A server does not list them."""
 
     def __init__(self, server: ServerClient, options: str, agents: Sequence[Mapping[str, Any]]) -> None:
-        """`agents` are what the server answers at `AGENTS`."""
+        """`agents` are what the server answers at `AGUI_PATH`."""
         self._server, self.options = server, options
         # An entry with `custom`, which has the schemas of a goal, is no chatbot.
         found = [each for each in agents if "custom" not in each["capabilities"]]
         self.chatbots = {each["name"]: each["capabilities"]["identity"].get("description", "") for each in found}
 
-    async def begin(self, chatbot: str, conversation_id: str = "") -> "DialogueServed":
-        return DialogueServed(self._server, chatbot, conversation_id or new_id())
+    async def begin(self, chatbot: str, conversation_id: str = "") -> "RemoteDialogue":
+        return RemoteDialogue(self._server, chatbot, conversation_id or new_id())
 
-    async def open(self, conversation_id: str, chatbot: str) -> "DialogueServed":
+    async def open(self, conversation_id: str, chatbot: str) -> "RemoteDialogue":
         if not chatbot:
             raise BadInput(f"Say with which chatbot the conversation is: {listed(self.chatbots)}.")
-        dialogue = DialogueServed(self._server, chatbot, conversation_id)
-        await dialogue.look()
+        dialogue = RemoteDialogue(self._server, chatbot, conversation_id)
+        await dialogue.fetch()
         return dialogue
 
 
-class DialogueServed:
-    """A conversation with a chatbot of a server. `DialogueHere` documents the methods."""
+class RemoteDialogue:
+    """A conversation with a chatbot of a server. `LocalDialogue` documents the methods."""
 
     stopped = "You follow the reply no longer; the server finishes it, unless its chatbot says otherwise."
 
     def __init__(self, server: ServerClient, chatbot: str, conversation_id: str) -> None:
         self.chatbot, self.id = chatbot, conversation_id
         self._server, self._thread = server, conversation_id
-        self._messages: list[Message] = []
+        self._messages: list[AguiMessage] = []
         self._state: dict[str, Any] = {}
         """The AG-UI state, as the server sent it in earlier runs."""
         self._interrupts: Sequence[Question] = ()
         """The questions with which the last run ended."""
         self._resume: dict[str, Mapping[str, Any]] = {}
         """The answers that are sent once each open question has one."""
-        self._looked: Reply | None = None
+        self._fetched: Reply | None = None
 
     @property
-    def said(self) -> Sequence[Said]:
-        found: list[Said] = []
+    def messages(self) -> Sequence[ChatMessage]:
+        found: list[ChatMessage] = []
         for each in self._messages:
             content = each.get("content") or ""
             if not isinstance(content, str):
                 parts = cast("Sequence[Mapping[str, Any]]", content)
                 content = "\n".join(str(part["text"]) for part in parts if part["type"] == "text")
-            found.append(Said(each["id"], each["role"], content, found[-1].id if found else ""))
+            found.append(ChatMessage(each["id"], each["role"], content, found[-1].id if found else ""))
         return found
 
     @property
     def questions(self) -> Sequence[Question]:
         return [each for each in self._interrupts if each["id"] not in self._resume]
 
-    async def look(self) -> None:
+    async def fetch(self) -> None:
         """Fetch the earlier messages, and the reply that is running, if there is one."""
-        self._looked = await self._run([])
+        self._fetched = await self._run([])
 
     async def follow(self) -> Reply | None:
-        looked, self._looked = self._looked, None
-        return looked
+        fetched, self._fetched = self._fetched, None
+        return fetched
 
     async def say(self, text: str, after: str | None = None) -> Reply:
         message = {"id": new_id(), "role": "user", "content": text}
@@ -250,14 +250,14 @@ class DialogueServed:
     async def status(self, question_id: str) -> str:
         return "open"  # a server says only when it gets the answer whether the question is open
 
-    def _up_to(self, message_id: str) -> list[Message]:
+    def _up_to(self, message_id: str) -> list[AguiMessage]:
         ids = [each["id"] for each in self._messages]
         return self._messages[: ids.index(message_id) + 1] if message_id else []
 
     async def _run(
         self,
-        new: Sequence[Message],
-        earlier: Sequence[Message] | None = None,
+        new: Sequence[AguiMessage],
+        earlier: Sequence[AguiMessage] | None = None,
         resume: Sequence[Mapping[str, Any]] = (),
     ) -> Reply:
         """Begin a run with `new` messages. If the server refuses it, raises the error.
@@ -274,41 +274,43 @@ class DialogueServed:
             "forwardedProps": {},
             **({"resume": [*resume]} if resume else {}),
         }
-        stream = self._server.stream(f"{AGENTS}/{quote(self.chatbot, safe='')}", body)
+        stream = self._server.stream(f"{AGUI_PATH}/{quote(self.chatbot, safe='')}", body)
         messages = [*(self._messages if earlier is None else earlier), *new]
         reply = self._reply(stream, messages, str(resume[-1]["interruptId"]) if resume else "")
         await anext(reply, None)
         return reply
 
-    async def _reply(self, stream: AsyncGenerator[Mapping[str, Any]], messages: list[Message], answered: str) -> Reply:
+    async def _reply(
+        self, stream: AsyncGenerator[Mapping[str, Any]], messages: list[AguiMessage], answered: str
+    ) -> Reply:
         """The events of an AG-UI run as events of goalport; the first one is None, once the run was not refused.
 
         `messages` are the messages of the conversation then. `answered` is the id of the question that is answered.
         """
         texts, sent, steps, begun, failure = defaultdict[str, str](str), list[str](), 0, False, ""
         async with aclosing(stream):
-            async for told in stream:
-                if told["type"] == "RUN_ERROR" and not begun and told.get("code") != "turn-failed":
-                    raise _refusal(told, answered)
-                if not begun and told["type"] not in _BEFORE_REFUSALS:
+            async for event in stream:
+                if event["type"] == "RUN_ERROR" and not begun and event.get("code") != "turn-failed":
+                    raise _refusal(event, answered)
+                if not begun and event["type"] not in _BEFORE_REFUSALS:
                     begun, self._messages, self._interrupts = True, messages, ()
                     yield None
-                match told["type"]:
+                match event["type"]:
                     case "TEXT_MESSAGE_CONTENT":
-                        texts[told["messageId"]] += told["delta"]
-                        yield MessageDelta(told["messageId"], told["delta"])
+                        texts[event["messageId"]] += event["delta"]
+                        yield MessageDelta(event["messageId"], event["delta"])
                     case "TEXT_MESSAGE_END":
-                        sent.append(texts.pop(told["messageId"], ""))
-                        self._messages.append({"id": told["messageId"], "role": "assistant", "content": sent[-1]})
-                        yield MessageSent(told["messageId"], sent[-1])
+                        sent.append(texts.pop(event["messageId"], ""))
+                        self._messages.append({"id": event["messageId"], "role": "assistant", "content": sent[-1]})
+                        yield MessageSent(event["messageId"], sent[-1])
                     case "STEP_STARTED":
                         steps += 1
-                        yield ActionStarted(told["stepName"], steps, steps)
+                        yield ActionStarted(event["stepName"], steps, steps)
                     case "RUN_ERROR":
-                        failure = told["message"]
+                        failure = event["message"]
                     case _:
-                        self._learn(told)
-                        yield _event_of(told)
+                        self._update_from(event)
+                        yield _event_of(event)
         yield ReplyEnd(sent, self._interrupts, failure, finished=bool(self._conversation.get("finished")))
 
     @property
@@ -316,21 +318,21 @@ class DialogueServed:
         """The part of the AG-UI state about the conversation."""
         return self._state.get("goalport", {}).get("conversation", {})
 
-    def _learn(self, told: Mapping[str, Any]) -> None:
+    def _update_from(self, event: Mapping[str, Any]) -> None:
         """Store what an event of a run says about the conversation."""
-        match told["type"]:
+        match event["type"]:
             case "STATE_SNAPSHOT":
-                self._state = {**told["snapshot"]}
+                self._state = {**event["snapshot"]}
             case "STATE_DELTA":
-                for each in told["delta"]:  # goalport only sets members below "goalport"
+                for each in event["delta"]:  # goalport only sets members below "goalport"
                     *_, owner, name = each["path"].split("/")
                     if owner == "goalport":
                         self._state = {**self._state, owner: {**self._state.get(owner, {}), name: each["value"]}}
             case "MESSAGES_SNAPSHOT":
-                spoken = (each for each in told["messages"] if each["role"] in {"user", "assistant"})
+                spoken = (each for each in event["messages"] if each["role"] in {"user", "assistant"})
                 self._messages = [each for each in spoken if each.get("content")]
             case "RUN_FINISHED":
-                outcome: Mapping[str, Any] = told.get("outcome") or {}
+                outcome: Mapping[str, Any] = event.get("outcome") or {}
                 self._interrupts = [
                     {**(each.get("metadata") or {}), **each, "schema": each.get("responseSchema") or {}}
                     for each in outcome.get("interrupts", ())
@@ -340,14 +342,14 @@ class DialogueServed:
         self.id = self._conversation.get("id", self.id)
 
 
-def _event_of(told: Mapping[str, Any]) -> Event | None:
+def _event_of(event: Mapping[str, Any]) -> Event | None:
     """The event of goalport for an event of an AG-UI run, if that one needs no other events."""
-    value: Mapping[str, Any] = told.get("value") or {}
-    match told["type"], told.get("name"):
+    value: Mapping[str, Any] = event.get("value") or {}
+    match event["type"], event.get("name"):
         case "REASONING_MESSAGE_CONTENT", _:
-            return MessageDelta(told["messageId"], told["delta"], thinking=True)
+            return MessageDelta(event["messageId"], event["delta"], thinking=True)
         case "TOOL_CALL_START", _:
-            return ToolCalled(told["toolCallName"], "")
+            return ToolCalled(event["toolCallName"], "")
         case "CUSTOM", "goalport.progress":
             return ProgressUpdated(value["message"])
         case "CUSTOM", "goalport.sources":

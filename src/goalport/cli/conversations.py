@@ -11,10 +11,10 @@ from cyclopts import Parameter
 from goalport.base.caller import OPERATOR
 from goalport.base.errors import BadInput
 from goalport.cli.options import AsJson, OutputFile, Unasked, WorkspaceFolder, workspace_root
-from goalport.cli.sources import run_here
-from goalport.cli.stored import driven, has_store, opened_store, stored_settings
+from goalport.cli.process_sources import run_here
+from goalport.cli.stored_processes import has_store, open_store, open_with_store, stored_settings
 from goalport.cli.terminal import Record, confirmed, local_time, say, show, show_json, show_lines, show_markdown
-from goalport.cli.workspace import kept_in_memory
+from goalport.cli.workspace import shell_workspace_in_memory
 from goalport.runtime.chat import Conversations
 from goalport.store import ConversationRecord
 from goalport.workspace.settings import load_settings
@@ -171,13 +171,13 @@ def _of_stored(folder: Path, work: Callable[[Conversations], Awaitable[T]], *, e
         """Never called: conversations are deleted only with a platform, which ends their processes."""
 
     async def worked() -> T:
-        if (kept := kept_in_memory(folder)) is not None:
-            return await work(kept.platform.conversations)
+        if (shell_workspace := shell_workspace_in_memory(folder)) is not None:
+            return await work(shell_workspace.platform.conversations)
         settings = stored_settings(folder)
         if ends_processes:
-            async with driven(settings, drive=False) as loaded:
+            async with open_with_store(settings, drive=False) as loaded:
                 return await work(loaded.platform.conversations)
-        async with opened_store(settings) as store:
+        async with open_store(settings) as store:
             return await work(Conversations(store.conversations, keep_process))
 
     return run_here(worked())

@@ -26,7 +26,7 @@ from goalport.base.events import (
     QuestionAsked,
 )
 from goalport.base.words import one_line, visible
-from goalport.cli.views import View, step_line
+from goalport.cli.views import RunView, step_line
 
 _EARLIER = 12
 """The most finished steps that are drawn; of earlier ones only the number is shown."""
@@ -45,7 +45,7 @@ class _Step:
     status: str = ""
 
 
-class LiveView(View):
+class LiveView(RunView):
     """Draws a run while it goes on."""
 
     def __init__(self, *, prompts: bool = False, replies: bool = False) -> None:

@@ -18,8 +18,17 @@ from goalport.base.events import from_json
 from goalport.base.observe import in_words
 from goalport.base.words import one_line
 from goalport.cli.options import FAILED, INTERRUPTED, AsJson, StructuredResult, WorkspaceFolder, given_text
+from goalport.cli.process_sources import (
+    SHELL_LOOP,
+    JsonObject,
+    OpenQuestion,
+    Page,
+    ProcessSource,
+    Server,
+    run_here,
+    source_of,
+)
 from goalport.cli.prompts import Interrupted, Unanswered
-from goalport.cli.sources import SHELL_LOOP, Asked, Page, Server, Source, View, run_here, source_of
 from goalport.cli.terminal import local_time, say, show as show_records, show_json, show_lines
 
 Status = Literal[
@@ -69,7 +78,7 @@ def ps(
         source = await source_of(server, workspace, of_all=every_caller)
         if SHELL_LOOP.get() is None or server is not None or workspace != Path():
             return await source.page(chosen, limit, after)
-        from goalport.cli.stored import page_with_shell
+        from goalport.cli.stored_processes import page_with_shell
 
         return await page_with_shell(source, chosen, limit, after)
 
@@ -151,17 +160,17 @@ def answer(
     if decline and given is not None:
         raise BadInput("An answer and --decline were given. Leave one of them out.")
 
-    async def settled() -> int:
+    async def answered() -> int:
         source = await source_of(server, workspace, process_id)
-        async with source.asked(process_id, question, wait=wait) as asked:
+        async with source.open_question(process_id, question, wait=wait) as open_question:
             if given is None and not decline:
-                say(await _asked_here(asked, source, process_id))
+                say(await _ask_here(open_question, source, process_id))
             else:
-                say(await asked.settle(None if decline else read_answer(given or ""), decline))
-            return await asked.end(structured) if wait else 0
+                say(await open_question.answer_or_decline(None if decline else read_answer(given or ""), decline))
+            return await open_question.wait_and_print(structured) if wait else 0
 
     try:
-        return run_here(settled())
+        return run_here(answered())
     except Interrupted:
         return INTERRUPTED
     except Unanswered:
@@ -177,19 +186,21 @@ def read_answer(given: str) -> object:
         return text
 
 
-async def _asked_here(asked: Asked, source: Source, process_id: str) -> str:
+async def _ask_here(open_question: OpenQuestion, source: ProcessSource, process_id: str) -> str:
     """Ask the question on the terminal, and answer it. Raises `BadInput` if there is no terminal, and `Unanswered`."""
-    question = asked.question
+    question = open_question.question
     if not sys.stdin.isatty():
         schema = json.dumps(question["schema"], ensure_ascii=False)
         raise BadInput(
             f"The question is: {question['message']}\nGive the answer after the id, as JSON of this schema: {schema}"
         )
     # Imported here, because it loads pydantic, which commands such as `kill` do not need.
-    from goalport.cli.questions import answer_of
+    from goalport.cli.questions import ask_question
 
     try:
-        return await answer_of(question, lambda answer: asked.settle(answer, ""), asked.status)
+        return await ask_question(
+            question, lambda answer: open_question.answer_or_decline(answer, ""), open_question.status
+        )
     except Unanswered:
         say("The question stays open. To answer it later:")
         say(f"  goalport answer {process_id} --question {question['id']}{source.options}")
@@ -221,13 +232,13 @@ def resume(
             "Look first at what the interrupted action has done (`goalport show` names it). Then say either --retry,"
             " and it begins again, or --skip, and the process goes on without it."
         )
-    from goalport.cli.stored import driven, shown_end, state_after_change, stored_settings
+    from goalport.cli.stored_processes import open_with_store, state_after_change, stored_settings, wait_and_print
 
     async def gone_on() -> int:
-        async with driven(stored_settings(workspace), drive=wait) as loaded:
+        async with open_with_store(stored_settings(workspace), drive=wait) as loaded:
             process = await loaded.platform.go_on(process_id, retry=retry)
             if wait:
-                return await shown_end(process, structured)
+                return await wait_and_print(process, structured)
             say(state_after_change(process))
             return 0
 
@@ -258,7 +269,7 @@ def kill(
     say(run_here(killed()))
 
 
-def page_of(view: View, options: str) -> Iterator[str]:
+def page_of(view: JsonObject, options: str) -> Iterator[str]:
     """The lines that show a process; `options` are the command-line options that name its source."""
     yield f"{view['id']}: {view['agent']}, {view['status']}"
     ended, cost, spent = "ended" if view["final"] else "rests since", view["cost"], ""
@@ -304,7 +315,7 @@ def page_of(view: View, options: str) -> Iterator[str]:
             yield from ["", title, *(f"  {line}" for line in lines)]
 
 
-def _program_of(view: View) -> str:
+def _program_of(view: JsonObject) -> str:
     match view["runner"]:
         case {"host": host, "pid": pid, "alive": alive}:
             dead = "" if alive else ", which does not answer any more; the next server goes on with it"

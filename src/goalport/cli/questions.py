@@ -38,7 +38,7 @@ _FORMATS: Final[Mapping[str, Callable[[str], object]]] = {
 }
 
 
-async def answer_of(question: Question, send: Callable[[object], Awaitable[T]], status: Status) -> T:
+async def ask_question(question: Question, send: Callable[[object], Awaitable[T]], status: Status) -> T:
     """Ask a question until `send` accepts the answer, and return what `send` returned.
 
     `send` raises `BadInput` for an answer that does not fit. Raises `Unanswered`, and `AlreadyAnswered` as soon as the
@@ -57,7 +57,7 @@ async def answer_of(question: Question, send: Callable[[object], Awaitable[T]], 
                 if (now := await status()) != "open":
                     return now
 
-    asking = asyncio.ensure_future(_TerminalForm(question["schema"]).taken(send))
+    asking = asyncio.ensure_future(_TerminalForm(question["schema"]).ask_until_accepted(send))
     watching = asyncio.ensure_future(settled())
     try:
         await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
@@ -81,7 +81,7 @@ class _TerminalForm:
         self._fields = (whole,) if self._flat is None else self._flat.fields
         self._content: dict[str, Any] = {}
 
-    async def taken(self, send: Callable[[object], Awaitable[T]]) -> T:
+    async def ask_until_accepted(self, send: Callable[[object], Awaitable[T]]) -> T:
         """Ask until `send` accepts the answer; after a `BadInput`, only for the fields that its problems name."""
         problems: Sequence[str] = ()
         with self._prompts.session():

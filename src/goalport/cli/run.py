@@ -17,10 +17,10 @@ from goalport.base.events import Event
 from goalport.base.words import type_label
 from goalport.cli.options import FAILED, MISUSED, UNFIT, StructuredResult, WorkspaceFolder, object_of
 from goalport.cli.prompts import Interrupted, Unanswered
-from goalport.cli.questions import answer_of
+from goalport.cli.questions import ask_question
 from goalport.cli.terminal import say, show_json, show_result
-from goalport.cli.views import View, view_here
-from goalport.cli.workspace import KEPT, LoadedWorkspace, failure_of, goal_named, loop_of, open_with_warnings
+from goalport.cli.views import RunView, view_here
+from goalport.cli.workspace import SHELL_WORKSPACE, LoadedWorkspace, failure_of, goal_named, loop_of, open_with_warnings
 from goalport.runtime.autonomy import Achieved, Choice, start_objects
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import (
@@ -87,9 +87,9 @@ def run(
     """
     loaded = open_with_warnings(workspace, model, needs_agents=True)
     view = view_here(prompts=prompts, replies=replies, quiet=quiet)
-    running = _wanted(loaded.platform, view, text, goal, given, open_mode=open_mode)
+    running = _requested_run(loaded.platform, view, text, goal, given, open_mode=open_mode)
     try:
-        outcome = _finished(loaded, running, planner)
+        outcome = _run_to_end(loaded, running, planner)
     except NothingChosen as error:
         say(f"error: {error}")
         return UNFIT
@@ -104,13 +104,13 @@ def run(
             raise GoalportError(reason) from error
     say(f"error: {reason}")
     if isinstance(outcome, Waiting) and process is not None:
-        say(_NOBODY if KEPT.get() is None else _STAYS.format(process.id))
+        say(_NOBODY if SHELL_WORKSPACE.get() is None else _STAYS.format(process.id))
     return MISUSED if isinstance(outcome, Failed) and outcome.caller_mistake else FAILED
 
 
-def _finished(loaded: LoadedWorkspace, running: "GoalRun", planner: PlannerType | None) -> Outcome:
+def _run_to_end(loaded: LoadedWorkspace, running: "GoalRun", planner: PlannerType | None) -> Outcome:
     """Run a process to its end. If it still runs when this is left, it is killed; in a shell, a waiting one stays."""
-    kept, stays = KEPT.get(), True
+    shell, stays = SHELL_WORKSPACE.get(), True
     with loop_of(loaded) as runner:
         try:
             with running.view.shown():
@@ -120,17 +120,17 @@ def _finished(loaded: LoadedWorkspace, running: "GoalRun", planner: PlannerType 
             say("Stopped. The process ended with its question open, because it ran here.")
             raise KeyboardInterrupt from None
         except Unanswered:
-            if kept is None or running.process is None:
+            if shell is None or running.process is None:
                 return Killed("The question was left without an answer.")
             return runner.run(running.process.wait())
         finally:
-            runner.run(running.close(unless_waiting=kept is not None and stays))
-            if kept is not None:
-                kept.last = running.process
+            runner.run(running.close(unless_waiting=shell is not None and stays))
+            if shell is not None:
+                shell.last = running.process
 
 
-def _wanted(
-    platform: AgentPlatform, view: View, text: str | None, goal: str | None, given: str | None, *, open_mode: bool
+def _requested_run(
+    platform: AgentPlatform, view: RunView, text: str | None, goal: str | None, given: str | None, *, open_mode: bool
 ) -> "GoalRun":
     """The run that the arguments of the command ask for. Raises `BadInput` if they are missing or contradict."""
     if goal is None and text is not None and not open_mode:
@@ -166,7 +166,7 @@ class Start(NamedTuple):
 class GoalRun:
     """A run of a named goal, with the JSON arguments of its MCP tool."""
 
-    def __init__(self, platform: AgentPlatform, view: View, name: str, given: Mapping[str, Any]) -> None:
+    def __init__(self, platform: AgentPlatform, view: RunView, name: str, given: Mapping[str, Any]) -> None:
         self.platform, self.view, self.name = platform, view, name
         self.process: AgentProcess | None = None
         """The process, once it has been started."""
@@ -205,7 +205,7 @@ class GoalRun:
         services = any(not isinstance(parameter, Input) for each in steps for parameter in each.parameters)
         if services or any(each.roles or asks_a_model(each) for each in scope.actions.values()):
             await platform.upstream.open()  # steps may use tool groups
-        options = platform.options.with_(planner=planner, keep_events=KEPT.get() is not None)
+        options = platform.options.with_(planner=planner, keep_events=SHELL_WORKSPACE.get() is not None)
         process = platform.start(agent, *inputs, goals=goals, options=options, caller=OPERATOR, spent=spent)
         self.process = process
         process.subscribe(self.view)
@@ -237,7 +237,7 @@ class GoalRun:
             return question.status
 
         with self.view.aside():
-            return await answer_of(open_question(question, form), lambda answer: send(form.read(answer)), status)
+            return await ask_question(open_question(question, form), lambda answer: send(form.read(answer)), status)
 
     async def close(self, *, unless_waiting: bool) -> None:
         """End the process if it still runs or waits."""
@@ -251,7 +251,7 @@ class GoalRun:
 class SentenceRun(GoalRun):
     """A run of a sentence: a model chooses the agent, or in open mode the goal. The result says why."""
 
-    def __init__(self, platform: AgentPlatform, view: View, said: UserInput, *, open_mode: bool) -> None:
+    def __init__(self, platform: AgentPlatform, view: RunView, said: UserInput, *, open_mode: bool) -> None:
         super().__init__(platform, view, "The request", {})
         self._said, self._open_mode = said, open_mode
         self._choice: Choice | None = None

@@ -22,6 +22,7 @@ from goalport.base.secrecy import hide
 from goalport.base.words import one_line, type_label
 from goalport.cli.conversations import READER
 from goalport.cli.options import INTERRUPTED, MISUSED, WorkspaceFolder, workspace_root
+from goalport.cli.process_sources import SHELL_LOOP
 from goalport.cli.program import (
     GROUPS,
     OPTIONS,
@@ -31,10 +32,9 @@ from goalport.cli.program import (
     use_docstring,
 )
 from goalport.cli.prompts import Interrupted, Unanswered
-from goalport.cli.sources import SHELL_LOOP
-from goalport.cli.stored import has_store, opened_store
+from goalport.cli.stored_processes import has_store, open_store
 from goalport.cli.terminal import Format, Record, say, show, show_lines, show_markdown, show_result
-from goalport.cli.workspace import KEPT, KeptWorkspace, open_with_warnings, warn_without_agents
+from goalport.cli.workspace import SHELL_WORKSPACE, ShellWorkspace, open_with_warnings, warn_without_agents
 from goalport.server.publish.goal_tools import Offer, offers_of
 from goalport.server.publish.output import OutputFormat
 from goalport.workspace import Command
@@ -65,12 +65,12 @@ def shell(*, workspace: WorkspaceFolder = Path()) -> int:
         loaded = open_with_warnings(Path())
         warn_without_agents(loaded)
         runner = asyncio.Runner()
-        kept = KeptWorkspace(runner, loaded)
+        shell_workspace = ShellWorkspace(runner, loaded)
         # Set before the runner starts: it copies the context once, for all that it runs.
-        tokens = KEPT.set(kept), SHELL_LOOP.set(runner)
+        tokens = SHELL_WORKSPACE.set(shell_workspace), SHELL_LOOP.set(runner)
         with runner:
             try:
-                opened = Shell(kept)
+                opened = Shell(shell_workspace)
                 if sys.stdin.isatty():
                     return _typed(opened)
                 code = 0
@@ -80,21 +80,23 @@ def shell(*, workspace: WorkspaceFolder = Path()) -> int:
                         break
                 return code
             finally:
-                kept.close()
-                KEPT.reset(tokens[0])
+                shell_workspace.close()
+                SHELL_WORKSPACE.reset(tokens[0])
                 SHELL_LOOP.reset(tokens[1])
 
 
 def _typed(shell: "Shell") -> int:
     from goalport.cli.typed_lines import TypedLines
 
-    typed_lines = TypedLines(shell.kept.loaded.settings.data_dir / "shell_history", shell.offers, _meant)
+    typed_lines = TypedLines(
+        shell.workspace.loaded.settings.data_dir / "shell_history", shell.find_completions, _expanded
+    )
     shell.lines = lambda: typed_lines.lines
     say("Type help for the commands, Tab to complete, !! to repeat, Ctrl-D to leave.")
     while not shell.over:
         try:
-            typed = shell.kept.runner.run(typed_lines.next("goalport> "))
-            line = _meant(typed, typed_lines.lines)
+            typed = shell.workspace.runner.run(typed_lines.next("goalport> "))
+            line = _expanded(typed, typed_lines.lines)
             if line != typed:
                 say(line)
             for each in _statements(line):
@@ -111,7 +113,7 @@ def _typed(shell: "Shell") -> int:
     return 0
 
 
-def _meant(typed: str, lines: Sequence[str]) -> str:
+def _expanded(typed: str, lines: Sequence[str]) -> str:
     """The earlier line that `!!` or `!7` stands for, otherwise the typed line. Raises `BadInput` if there is none."""
     match = _REPEAT.fullmatch(typed.strip())
     if match is None:
@@ -139,8 +141,8 @@ def _statements(typed: str) -> Iterator[str]:
 class Shell:
     """The commands of a shell, and the workspace that they work on."""
 
-    def __init__(self, kept: KeptWorkspace) -> None:
-        self.kept = kept
+    def __init__(self, shell_workspace: ShellWorkspace) -> None:
+        self.workspace = shell_workspace
         self.over = False
         """Whether `exit` was typed."""
         self.lines: Callable[[], Iterable[str]] = tuple
@@ -163,12 +165,12 @@ class Shell:
 
     def blackboard(self, process_id: str | None = None, /, *, format: Format = "text") -> None:
         """List the objects of a process of this shell, by default of the last run: its inputs, and what was made."""
-        last = self.kept.last
+        last = self.workspace.last
         if process_id is not None:
             last = None
-            for each in self.kept.open:
+            for each in self.workspace.open:
                 with contextlib.suppress(UnknownName):
-                    last = self.kept.runner.run(each.platform.processes.peek(process_id))
+                    last = self.workspace.runner.run(each.platform.processes.peek(process_id))
             if last is None:
                 raise UnknownName("process", process_id, None)
         if last is None:
@@ -189,10 +191,10 @@ class Shell:
 
     def reload(self) -> None:
         """Load the workspace again: its agents, tools, settings and commands, as they are now."""
-        kept = self.kept
+        shell_workspace = self.workspace
         fresh = open_with_warnings(Path(), anew=True)
-        kept.close()
-        kept.loaded, kept.last = fresh, None
+        shell_workspace.close()
+        shell_workspace.loaded, shell_workspace.last = fresh, None
         self.commands = self._commands()
         say(f"Loaded. Agents: {len(fresh.platform.agents)}.")
 
@@ -231,14 +233,16 @@ class Shell:
         commands.command(self.reload, help="Load the workspace again.", group=_SHELL)
         commands.command(self.help, help="List the commands, or explain one.", group=_SHELL)
         commands.command(self.exit, name=("exit", "quit"), help="Leave the shell.", group=_SHELL)
-        for each in self.kept.loaded.workspace.commands():
+        for each in self.workspace.loaded.workspace.commands():
             if each.name in commands:
                 say(f"warning: the command {each.name} of this workspace has a name that the shell uses; rename it.")
             else:
-                commands.command(_bound(each, self.kept), name=each.name, group=_ADDED, default_parameter=_OWN_OPTIONS)
+                commands.command(
+                    _bound(each, self.workspace), name=each.name, group=_ADDED, default_parameter=_OWN_OPTIONS
+                )
         return commands
 
-    async def offers(self, text: str) -> tuple[str, Iterable[str]]:
+    async def find_completions(self, text: str) -> tuple[str, Iterable[str]]:
         """The completion of a line: the typed part of its last word, and all words that may be there."""
         try:
             words = shlex.split(text)
@@ -270,7 +274,7 @@ class Shell:
 
     async def _names(self, parameter: str) -> Iterable[str]:
         """The values that are offered for a parameter of this name in the function of a command."""
-        platform = self.kept.loaded.platform
+        platform = self.workspace.loaded.platform
         match parameter:
             case "goal":
                 offered = {each.name for each in offers_of(platform) if isinstance(each, Offer)}
@@ -288,15 +292,17 @@ class Shell:
 
     async def _ids(self, *, of_processes: bool) -> Sequence[str]:
         """The ids of processes or conversations, of this shell and of the store of the workspace."""
-        kept, ids = self.kept, list[str]()
+        shell_workspace, ids = self.workspace, list[str]()
         if of_processes:
-            ids += [each.id for one in kept.open for each in reversed(await one.platform.processes.records())]
+            ids += [
+                each.id for one in shell_workspace.open for each in reversed(await one.platform.processes.records())
+            ]
         else:
-            ids += [each.id for each in await kept.loaded.platform.conversations.list(READER, limit=_IDS)]
-        settings = load_settings(kept.loaded.workspace.root)
+            ids += [each.id for each in await shell_workspace.loaded.platform.conversations.list(READER, limit=_IDS)]
+        settings = load_settings(shell_workspace.loaded.workspace.root)
         with contextlib.suppress(GoalportError):  # the command itself tells what is wrong
             if has_store(settings):
-                async with opened_store(settings) as store:
+                async with open_store(settings) as store:
                     if of_processes:
                         ids += [each.id for each in await store.records(limit=_IDS, newest_first=True)]
                     else:
@@ -304,9 +310,9 @@ class Shell:
         return ids
 
 
-def _bound(command: Command, kept: KeptWorkspace) -> Callable[..., None]:
+def _bound(command: Command, shell_workspace: ShellWorkspace) -> Callable[..., None]:
     """A function of a workspace as a command: services fill its parameters, and its result is printed."""
-    function, platform = command.function, kept.loaded.platform
+    function, platform = command.function, shell_workspace.loaded.platform
     hints, signature = get_type_hints(function, include_extras=True), inspect.signature(function)
     services: dict[str, object] = {}
     for name in signature.parameters:
@@ -324,7 +330,7 @@ def _bound(command: Command, kept: KeptWorkspace) -> Callable[..., None]:
         ordered = OrderedDict((name, values[name]) for name in signature.parameters if name in values)
         call = inspect.BoundArguments(signature, ordered)
         is_async = inspect.iscoroutinefunction(function)
-        result = kept.runner.run(awaited(call)) if is_async else function(*call.args, **call.kwargs)
+        result = shell_workspace.runner.run(awaited(call)) if is_async else function(*call.args, **call.kwargs)
         if isinstance(result, str):
             show_markdown(result)
         elif result is not None:

@@ -41,7 +41,7 @@ class ArrowKeyPrompts(Prompts):
 
     async def line(self, label: str, default: str, check: Check, *, secret: bool = False) -> str:
         session: PromptSession[str] = PromptSession(
-            validator=_Checked(check),
+            validator=_CheckValidator(check),
             validate_while_typing=False,
             is_password=secret,
             reserve_space_for_menu=0,
@@ -56,7 +56,7 @@ class ArrowKeyPrompts(Prompts):
             options=[(each.text, each.title) for each in options],
             default=default,
             interrupt_exception=Interrupted,
-            key_bindings=_leaving(),
+            key_bindings=_leave_keys(),
         )
         return await asked.prompt_async()
 
@@ -66,7 +66,7 @@ class ArrowKeyPrompts(Prompts):
         chosen = CheckboxList([(each.text, each.title) for each in options], default_values=[*default])
         chosen.show_scrollbar = False
         mistake = Label("", style="class:validation-toolbar", dont_extend_height=True)
-        keys = _leaving()
+        keys = _leave_keys()
 
         @keys.add("enter", eager=True)
         def accept(event: KeyPressEvent) -> None:
@@ -81,7 +81,7 @@ class ArrowKeyPrompts(Prompts):
         return await app.run_async()
 
 
-class _Checked(Validator):
+class _CheckValidator(Validator):
     """Shows the words of a check below its line."""
 
     def __init__(self, check: Check) -> None:
@@ -92,7 +92,7 @@ class _Checked(Validator):
             raise ValidationError(len(document.text), mistake)
 
 
-def _leaving() -> KeyBindings:
+def _leave_keys() -> KeyBindings:
     """The keys that leave a list without an answer."""
     keys = KeyBindings()
 
@@ -119,25 +119,27 @@ def _on_standard_error() -> Generator[None]:
         yield
 
 
-Meant = Callable[[str, Sequence[str]], str]
+ExpandLine = Callable[[str, Sequence[str]], str]
 """Returns the line to run for a typed line and the earlier lines, as for `!7`. Raises `BadInput` if there is none."""
-Offers = Callable[[str], Awaitable[tuple[str, Iterable[str]]]]
+FindCompletions = Callable[[str], Awaitable[tuple[str, Iterable[str]]]]
 """Returns, for the text before the cursor, the part of it to complete, and all words that may be there."""
 
 
 class TypedLines:
     """A prompt on a terminal.
 
-    Parameters: `file` stores the history; None: it is only in memory. `meant` returns the line that goes into the
+    Parameters: `file` stores the history; None: it is only in memory. `expand` returns the line that goes into the
     history for a typed one. `options` are those of `PromptSession`.
     """
 
-    def __init__(self, file: Path | None, offers: Offers, meant: Meant | None = None, **options: Any) -> None:
-        self._history = _History(file, meant)
+    def __init__(
+        self, file: Path | None, find_completions: FindCompletions, expand: ExpandLine | None = None, **options: Any
+    ) -> None:
+        self._history = _History(file, expand)
         with _on_standard_error():
             self._session: PromptSession[str] = PromptSession(
                 history=self._history,
-                completer=_OfferedWords(offers),
+                completer=_LineCompleter(find_completions),
                 complete_while_typing=False,
                 enable_history_search=True,
                 interrupt_exception=Interrupted,
@@ -156,9 +158,9 @@ class TypedLines:
             return await self._session.prompt_async(prompt, default=default)
 
 
-class _OfferedWords(Completer):
-    def __init__(self, offers: Offers) -> None:
-        self._offers = offers
+class _LineCompleter(Completer):
+    def __init__(self, find_completions: FindCompletions) -> None:
+        self._find_completions = find_completions
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         return ()  # `get_completions_async` is used instead
@@ -166,7 +168,7 @@ class _OfferedWords(Completer):
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
-        begun, words = await self._offers(document.text_before_cursor)
+        begun, words = await self._find_completions(document.text_before_cursor)
         for each in words:
             if each.startswith(begun):
                 yield Completion(each, start_position=-len(begun))
@@ -175,14 +177,14 @@ class _OfferedWords(Completer):
 class _History(History):
     """The lines that earlier programs stored in the file, and those of this program.
 
-    Stored is the line that `meant` returns; a repeated line is stored once. Secrets in it are hidden, and a line that
+    Stored is the line that `expand` returns; a repeated line is stored once. Secrets in it are hidden, and a line that
     begins with a space is not stored. Only the user can read the file.
     """
 
-    def __init__(self, file: Path | None, meant: Meant | None) -> None:
+    def __init__(self, file: Path | None, expand: ExpandLine | None) -> None:
         super().__init__()
         self._file: FileHistory | None = None
-        self._meant = meant
+        self._expand = expand
         self.lines: list[str] = []
         if file is not None:
             try:
@@ -200,7 +202,7 @@ class _History(History):
         if string[:1] == " ":
             return
         with suppress(BadInput):
-            line = hide(string if self._meant is None else self._meant(string, self.lines))
+            line = hide(string if self._expand is None else self._expand(string, self.lines))
             if line.strip() and self.lines[-1:] != [line]:
                 self.lines.append(line)
                 super().append_string(line)
@@ -211,7 +213,7 @@ class _History(History):
                 self._file.store_string(string)
 
 
-def of_several_lines() -> dict[str, Any]:
+def multiline_options() -> dict[str, Any]:
     """The options of a prompt for texts of several lines; a pasted text is not sent at its line breaks.
 
     Enter sends; Alt-Enter, or a backslash at the end, begins another line. Ctrl-C drops what is typed.

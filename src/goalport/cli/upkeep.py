@@ -16,7 +16,7 @@ from goalport.base.errors import BadInput, StoreError
 from goalport.base.observe.audit import read_audit
 from goalport.base.words import counted
 from goalport.cli.options import OutputFile, WorkspaceFolder, duration_of, workspace_root
-from goalport.cli.stored import driven, family_in, opened_store, stored_settings
+from goalport.cli.stored_processes import family_in, open_store, open_with_store, stored_settings
 from goalport.cli.terminal import Format, local_time, say, show_json, show_lines
 from goalport.runtime.platform.erasure import caller_known_as
 from goalport.server.publish.calls import AuditTrail
@@ -41,7 +41,7 @@ def export(process_id: str, /, *, output: OutputFile = None, workspace: Workspac
     """
 
     async def stored() -> object:
-        async with opened_store(stored_settings(workspace)) as store:
+        async with open_store(stored_settings(workspace)) as store:
             return exported(await family_in(store, process_id), version=__version__)
 
     text = json.dumps(asyncio.run(stored()), indent=1, ensure_ascii=False)
@@ -70,7 +70,7 @@ def prune(*, older_than: str | None = None, keep: int | None = None, workspace: 
     settings = stored_settings(workspace)
 
     async def pruned() -> tuple[int, int]:
-        async with opened_store(settings) as store:
+        async with open_store(settings) as store:
             return await store.prune(older_than=age, keep=keep), sum((await store.counts()).values())
 
     dropped, left = asyncio.run(pruned())
@@ -87,7 +87,7 @@ def upgrade(*, workspace: WorkspaceFolder = Path()) -> None:
     """
 
     async def upgraded() -> None:
-        async with opened_store(stored_settings(workspace), migrates=True):
+        async with open_store(stored_settings(workspace), migrates=True):
             pass
 
     asyncio.run(upgraded())
@@ -124,7 +124,7 @@ def erase(
     settings = stored_settings(workspace)
 
     async def erased() -> str:
-        async with driven(settings, drive=False) as loaded:
+        async with open_with_store(settings, drive=False) as loaded:
             platform = loaded.platform
             if process is None:
                 whose = await caller_known_as(caller or "", issuer, platform.store)

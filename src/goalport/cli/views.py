@@ -30,7 +30,7 @@ from goalport.cli.terminal import say, show_markdown
 _DIM: Final = "\x1b[2m{}\x1b[0m"
 
 
-class View:
+class RunView:
     """Prints the steps of a process to standard error, a line for each, and the prompts and replies of models.
 
     Use it in the context `shown()` while the process runs, and ask a person in the context `aside()`.
@@ -68,10 +68,10 @@ class View:
         say("\n".join([f"    {title}:", *(f"      {line}" for line in text.splitlines())]))
 
 
-def view_here(*, prompts: bool, replies: bool, quiet: bool) -> View:
+def view_here(*, prompts: bool, replies: bool, quiet: bool) -> RunView:
     """A live view on a terminal that can move its cursor, otherwise a plain one; `quiet`: without the steps."""
     if quiet or not has_cursor(sys.stderr):
-        return View(steps=not quiet, prompts=prompts, replies=replies)
+        return RunView(steps=not quiet, prompts=prompts, replies=replies)
     # Imported here, because rich takes a while to load.
     from goalport.cli.live_view import LiveView
 

@@ -60,7 +60,7 @@ class LoadedWorkspace:
 
 
 @dataclass
-class KeptWorkspace:
+class ShellWorkspace:
     """A workspace that stays open from one command of a shell to the next."""
 
     runner: asyncio.Runner
@@ -83,25 +83,25 @@ class KeptWorkspace:
         self.with_models.clear()
 
 
-KEPT: ContextVar[KeptWorkspace | None] = ContextVar("kept", default=None)
+SHELL_WORKSPACE: ContextVar[ShellWorkspace | None] = ContextVar("shell_workspace", default=None)
 """The workspace of the shell in which a command runs; None outside of one."""
 
 
-def kept_in_memory(folder: Path) -> LoadedWorkspace | None:
+def shell_workspace_in_memory(folder: Path) -> LoadedWorkspace | None:
     """The workspace of the shell in which this runs, if it is the one in `folder` and its store is in memory."""
-    if (kept := KEPT.get()) is None:
+    if (shell := SHELL_WORKSPACE.get()) is None:
         return None
     settings = load_settings(workspace_root(folder))
-    own = settings.store == "memory" and settings.workspace == kept.loaded.settings.workspace
-    return kept.loaded if own else None
+    own = settings.store == "memory" and settings.workspace == shell.loaded.settings.workspace
+    return shell.loaded if own else None
 
 
 @contextmanager
 def loop_of(loaded: LoadedWorkspace) -> Generator[asyncio.Runner]:
     """The event loop of a workspace: the shell's, or a new one that ends, with the platform, after the block."""
-    kept = KEPT.get()
-    if kept is not None and any(each is loaded for each in kept.open):
-        yield kept.runner
+    shell = SHELL_WORKSPACE.get()
+    if shell is not None and any(each is loaded for each in shell.open):
+        yield shell.runner
         return
     with asyncio.Runner() as runner:
         try:
@@ -149,16 +149,16 @@ def open_with_warnings(
     `SettingsError` if the settings that the workspace declares cannot be used, and `BadInput` if it has no agents but
     `needs_agents` is set.
     """
-    kept = None if anew else KEPT.get()
-    if kept is not None and kept.loaded.workspace.root != workspace_root(folder).resolve():
-        kept = None
-    loaded = None if kept is None else kept.loaded if model is None else kept.with_models.get(model)
+    shell = None if anew else SHELL_WORKSPACE.get()
+    if shell is not None and shell.loaded.workspace.root != workspace_root(folder).resolve():
+        shell = None
+    loaded = None if shell is None else shell.loaded if model is None else shell.with_models.get(model)
     if loaded is None:
         models = {} if model is None else {"models": {"default_llm": model}}
         loaded = open_workspace(folder, store="memory", **models)  # what a command runs ends with it
         warn_of_problems(loaded)
-        if kept is not None and model is not None:
-            kept.with_models[model] = loaded
+        if shell is not None and model is not None:
+            shell.with_models[model] = loaded
     if needs_agents and not len(loaded.platform.agents):
         raise BadInput(loaded.no_agents_message)
     return loaded

@@ -34,7 +34,7 @@ from goalport.runtime.process import (
 )
 from goalport.runtime.process.execution import fill, missing
 from goalport.runtime.process.scope import inferred_type, inputs_of
-from goalport.testing.models import LlmInvocation, answer_to
+from goalport.testing.models import LlmInvocation, checked_response
 from goalport.tools import Tool, ToolGroup, ToolGroupResolver
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class FakeEngine:
 
     async def run(self, request: Request, /) -> object:
         """The next response. Raises `AssertionError` when it does not fit the request, or there is none."""
-        return answer_to(request, self._next(request))
+        return checked_response(request, self._next(request))
 
     async def stream(self, request: Request, /) -> AsyncGenerator[Piece]:
         """The pieces of the next response; a response that is no stream comes in one piece."""
@@ -111,9 +111,9 @@ class FakeEngine:
             if isinstance(piece, ThinkingDelta) or (isinstance(piece, TextDelta) and request.output is None):
                 yield piece
             elif request.output is None:
-                yield TextDelta(cast("str", answer_to(request, piece)))
+                yield TextDelta(cast("str", checked_response(request, piece)))
             else:
-                yield StreamedObject(answer_to(request, piece))
+                yield StreamedObject(checked_response(request, piece))
 
     async def embed(self, interaction: Interaction, texts: Sequence[str], /) -> list[list[float]]:
         """The next response, which must contain a vector for each text."""

@@ -7,6 +7,7 @@ a request to an `Ai` that tests inspect, is here too. User guide, section 3.26.2
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final, Generic, Self, TypeVar, cast
 
 from typing_extensions import TypeForm
@@ -31,9 +32,15 @@ PromptMatch = str | Callable[[str], bool]
 """A prompt, word for word, or a function that decides whether a prompt matches: `contains("fox")`, `str.isupper`."""
 InteractionMatch = Callable[[Interaction], bool]
 """Decides whether settings match: `lambda asked: asked.llm.temperature == 0.9 and not asked.tool_groups`."""
-_TEXT, _VECTOR = "text", "a vector"
 _SHOWN: Final = 1_000
 """The most characters of a prompt that an error shows."""
+
+
+class _Untyped(StrEnum):
+    """What a request without an output type asks for."""
+
+    TEXT = "text"
+    VECTOR = "a vector"
 
 
 class UnexpectedPrompt(AssertionError):
@@ -74,33 +81,33 @@ class LlmInvocation:
         return f"{self.verb}{wanted} with the prompt {excerpt(self.prompt, _SHOWN)!r}{told}"
 
 
-def answer_to(request: Request, said: object) -> object:
+def checked_response(request: Request, response: object) -> object:
     """The value that an `Ai` returns for a prepared response. Raises `AssertionError` when it does not fit the request.
 
     For a condition, a bool becomes a `Determination` with confidence 1; nothing else is converted.
     """
-    if request.output is None and isinstance(said, str | AssistantMessage):
-        return said if isinstance(said, str) else said.content
-    if request.output is not None and said is None and request.may_decline:
+    if request.output is None and isinstance(response, str | AssistantMessage):
+        return response if isinstance(response, str) else response.content
+    if request.output is not None and response is None and request.may_decline:
         return None
     cause: Exception | None = None
     if request.output is not None:
         try:
-            return _value_of(request.output, said)
+            return _value_of(request.output, response)
         except ValueError as error:
             cause = error
     expected = "a text" if request.output is None else with_article(request.output)
     raise AssertionError(
         f"Expected {expected} to answer {LlmInvocation(request)}, but the response for it is of type "
-        f"{type(said).__name__}: {said!r}. Responses are used in the order in which they were given."
+        f"{type(response).__name__}: {response!r}. Responses are used in the order in which they were given."
     ) from cause
 
 
-def _value_of(kind: object, said: object) -> object:
+def _value_of(kind: object, response: object) -> object:
     """A prepared value, checked to be of a type; a bool may become a `Determination`. Raises `ValueError`."""
-    if isinstance(said, bool) and kind is Determination:
-        return Determination(result=said, confidence=1, explanation="The test says so.")
-    return output_type(kind).plain.validate_python(said, strict=True)
+    if isinstance(response, bool) and kind is Determination:
+        return Determination(result=response, confidence=1, explanation="The test says so.")
+    return output_type(kind).plain.validate_python(response, strict=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +139,12 @@ class RequestPattern:
 
     prompt: PromptMatch
     kind: object
-    """The requested type, or `_TEXT` or `_VECTOR`, which are no types."""
+    """The requested type, or an `_Untyped`."""
     llm: InteractionMatch | None = None
 
     def matches(self, asked: LlmInvocation) -> bool:
         """Whether a request matches."""
-        kind = _VECTOR if asked.verb == "embed" else _TEXT if asked.output is None else asked.output
+        kind = _Untyped.VECTOR if asked.verb == "embed" else _Untyped.TEXT if asked.output is None else asked.output
         prompt = self.prompt
         fits = prompt == asked.prompt if isinstance(prompt, str) else bool(prompt(asked.prompt))
         return kind == self.kind and fits and (self.llm is None or bool(self.llm(asked.interaction)))
@@ -209,7 +216,7 @@ class Answers(Generic[T]):
         """Raise `AssertionError` unless a model can reply with the value: its type fits, and JSON preserves it."""
         kind = self.pattern.kind
         if isinstance(kind, str):
-            kind = str if kind == _TEXT else Sequence[float]
+            kind = str if kind == _Untyped.TEXT else Sequence[float]
         elif value is None:
             return
         try:
@@ -274,7 +281,7 @@ class ScriptedModels(ModelsOfAnyName):
 
     def when_generate_text(self, prompt: PromptMatch, llm: InteractionMatch | None = None) -> Answers[str]:
         """Define the reply when text is asked for: by `generate_text`, by `respond`, or as a stream."""
-        return cast("Answers[str]", self._rule(prompt, _TEXT, llm))
+        return cast("Answers[str]", self._rule(prompt, _Untyped.TEXT, llm))
 
     def when_evaluate_condition(
         self, prompt: PromptMatch, llm: InteractionMatch | None = None
@@ -284,7 +291,7 @@ class ScriptedModels(ModelsOfAnyName):
 
     def when_embed(self, text: PromptMatch) -> Answers[Sequence[float]]:
         """Define the vector of a text."""
-        return cast("Answers[Sequence[float]]", self._rule(text, _VECTOR))
+        return cast("Answers[Sequence[float]]", self._rule(text, _Untyped.VECTOR))
 
     def verify_create_object_matching(
         self, prompt: PromptMatch, kind: TypeForm[T], llm: InteractionMatch | None = None, *, times: int = 1
@@ -296,7 +303,7 @@ class ScriptedModels(ModelsOfAnyName):
         self, prompt: PromptMatch, llm: InteractionMatch | None = None, *, times: int = 1
     ) -> None:
         """Raises `AssertionError` unless exactly `times` such requests asked for text."""
-        self._verify(RequestPattern(prompt, _TEXT, llm), times)
+        self._verify(RequestPattern(prompt, _Untyped.TEXT, llm), times)
 
     def verify_evaluate_condition_matching(
         self, prompt: PromptMatch, llm: InteractionMatch | None = None, *, times: int = 1
@@ -306,7 +313,7 @@ class ScriptedModels(ModelsOfAnyName):
 
     def verify_embed_matching(self, text: PromptMatch, *, times: int = 1) -> None:
         """Raises `AssertionError` unless such texts were embedded exactly `times` times."""
-        self._verify(RequestPattern(text, _VECTOR), times)
+        self._verify(RequestPattern(text, _Untyped.VECTOR), times)
 
     def verify_no_more_interactions(self) -> None:
         """Raises `AssertionError` when there was a request that no verification has matched."""
@@ -317,7 +324,7 @@ class ScriptedModels(ModelsOfAnyName):
     def verify_expected(self) -> None:
         """Raises `UnexpectedPrompt` when there was a request that no rule matches."""
         if self._unexpected:
-            raise self._no_rule(self._unexpected)
+            raise self._unexpected_prompt(self._unexpected)
 
     def script(self, call: ModelCall) -> Script:
         """The reply to a call. Raises `UnexpectedPrompt` when no rule matches."""
@@ -336,7 +343,7 @@ class ScriptedModels(ModelsOfAnyName):
             if each.applies_to(invocation):
                 return each.next_script(request)
         self._unexpected.append(invocation)
-        raise self._no_rule([invocation])
+        raise self._unexpected_prompt([invocation])
 
     def embedding(self, name: str = "") -> EmbeddingService:
         """An embedding service of that name."""
@@ -347,7 +354,7 @@ class ScriptedModels(ModelsOfAnyName):
         self._rules.append(Answers(RequestPattern(prompt, kind, llm)))
         return self._rules[-1]
 
-    def _no_rule(self, asked: Iterable[LlmInvocation]) -> UnexpectedPrompt:
+    def _unexpected_prompt(self, asked: Iterable[LlmInvocation]) -> UnexpectedPrompt:
         told = f"A model was asked for what no rule is for:\n{_listed(asked)}"
         return UnexpectedPrompt(f"{told}\nThere are rules for:\n{_listed(self._rules)}")
 

@@ -51,7 +51,7 @@ class Recording:
     def __init__(self, data: Mapping[str, Any]) -> None:
         types = StoredTypes()
         family = [decoded(each, Codec(types, seal=LeftOut())) for each in imported(data)]
-        self._members = {each.process.id: _Member(each) for each in family}
+        self._members = {each.process.id: _RecordedProcess(each) for each in family}
         self._root = self._members[family[0].process.root]
         options = cast("Mapping[str, Json]", self._root.stored.process.definition)["options"]
         self._options = cast("ProcessOptions", Codec(types).decode(options))
@@ -104,21 +104,21 @@ class Recording:
                 options=self._options,
                 caller=self._root.stored.process.caller,
             )
-            run.followed[process.id] = process, self._root
+            run.pairs[process.id] = process, self._root
             platform.processes.begin(process)
             while isinstance(await process.wait(), Waiting) and (answers := list(run.answers())):
                 for question, response, declined in answers:
                     with suppress(AlreadyAnswered):
                         await platform.answer(process.id, question, response, declined=declined)
             changes = tuple(run.changes(process))
-        if run.lacking:
-            raise AssertionError(run.lacking)
+        if run.no_reply_reason:
+            raise AssertionError(run.no_reply_reason)
         if exact and changes:
             raise AssertionError("\n".join(("Expected the process to go the recorded way, but:", *changes)))
         return Replay(process, changes)
 
 
-class _Member:
+class _RecordedProcess:
     """A process of the recording."""
 
     def __init__(self, stored: StoredProcess) -> None:
@@ -138,24 +138,24 @@ class _Member:
 class _Run(ModelsOfAnyName):
     """One replay: the models give the recorded replies, and a listener pairs new processes with recorded ones."""
 
-    def __init__(self, members: Mapping[str, _Member]) -> None:
+    def __init__(self, members: Mapping[str, _RecordedProcess]) -> None:
         super().__init__(TokenUsage())
         self.members = members
-        self.lacking = ""
+        self.no_reply_reason = ""
         """Why a model could not reply."""
-        self.followed: dict[str, tuple[AgentProcess, _Member | None]] = {}
+        self.pairs: dict[str, tuple[AgentProcess, _RecordedProcess | None]] = {}
         """The new processes, each with the recorded one that it repeats."""
         self._keys: dict[tuple[str, str], list[str]] = {}
         self._replies: dict[str, list[tuple[str, ModelReply]]] = {}
         """By the journal key of an action: the unused replies, each after the hash of its request."""
         self._changed: list[str] = []
 
-    def member_of(self, process: AgentProcess) -> "_Member | None":
+    def recorded_process(self, process: AgentProcess) -> "_RecordedProcess | None":
         """The recorded process that a new one repeats; None: there was none."""
-        if process.id not in self.followed:
+        if process.id not in self.pairs:
             parent = process.parent
-            above = None if parent is None else self.member_of(parent)
-            found: _Member | None = None
+            above = None if parent is None else self.recorded_process(parent)
+            found: _RecordedProcess | None = None
             if parent is not None and above is not None:
                 alike = [
                     each
@@ -166,16 +166,16 @@ class _Run(ModelsOfAnyName):
                 ]
                 place = [each for each in parent.children if each.started_by == process.started_by].index(process)
                 found = alike[place] if place < len(alike) else None
-            self.followed[process.id] = process, found
-        return self.followed[process.id][1]
+            self.pairs[process.id] = process, found
+        return self.pairs[process.id][1]
 
     def on_event(self, event: Event, /) -> None:
         """When an action starts, put the recorded results of its tools into its journal."""
         if not isinstance(event, ActionStarted):
             return
-        root = next(iter(self.followed.values()))[0]
+        root = next(iter(self.pairs.values()))[0]
         process = next(each for each in root.family if each.id == event.process_id)
-        member, journal = self.member_of(process), process.progress.journals[event.action]
+        member, journal = self.recorded_process(process), process.progress.journals[event.action]
         keys = self._keys.setdefault((process.id, event.action), [])
         if journal.key in keys:
             return
@@ -207,13 +207,13 @@ class _Run(ModelsOfAnyName):
         return replies.pop(place or 0)[1]
 
     def _refuse(self, why: str) -> ModelReply:
-        self.lacking = self.lacking or why
+        self.no_reply_reason = self.no_reply_reason or why
         raise AssertionError(why)
 
     def changes(self, root: AgentProcess) -> Iterator[str]:
         """The differences from the recording, in sentences."""
         yield from self._changed
-        for process, member in self.followed.values():
+        for process, member in self.pairs.values():
             if member is None:
                 yield f"A process of {process.agent.name} was started that was not recorded."
                 continue
@@ -233,14 +233,14 @@ class _Run(ModelsOfAnyName):
 
     def answers(self) -> Iterator[tuple[str, object, str]]:
         """Recorded answers to open questions: the question's id, the answer, and the reason if it was declined."""
-        for each, member in list(self.followed.values()):
+        for each, member in list(self.pairs.values()):
             recorded: Sequence[QuestionRecord] = () if member is None else member.stored.questions
             for question, record in zip(each.questions, recorded, strict=False):
                 if question.status == "open" and record.status in {"answered", "declined", "expired"}:
                     yield question.id, record.answer, record.reason or ("no" if record.status != "answered" else "")
 
 
-def _missing_groups(platform: AgentPlatform, members: Iterable[_Member]) -> Iterator[ToolGroup]:
+def _missing_groups(platform: AgentPlatform, members: Iterable[_RecordedProcess]) -> Iterator[ToolGroup]:
     """The groups that agents require and no server provides here, with stand-ins for the recorded tools."""
 
     def stand_in(name: str) -> Tool:

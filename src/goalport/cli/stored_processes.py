@@ -15,10 +15,10 @@ from typing import Any, Final, cast
 from goalport.base.errors import BadInput, GoalportError, UnknownName, Unreadable
 from goalport.base.events import as_json
 from goalport.cli.options import FAILED, workspace_root
-from goalport.cli.sources import NOTHING_STORED, Asked, Page, Source, View
+from goalport.cli.process_sources import NOTHING_STORED, JsonObject, OpenQuestion, Page, ProcessSource
 from goalport.cli.terminal import local_time, say, show_result
-from goalport.cli.views import View as StepView
-from goalport.cli.workspace import KEPT, LoadedWorkspace, open_with_settings, warn_of_problems
+from goalport.cli.views import RunView
+from goalport.cli.workspace import SHELL_WORKSPACE, LoadedWorkspace, open_with_settings, warn_of_problems
 from goalport.runtime.platform.workspace_parts import workspace_store
 from goalport.runtime.process import (
     ActionInvocation,
@@ -41,30 +41,30 @@ _AT_A_TIME: Final = 500
 
 
 class StoredProcesses:
-    """The processes of all callers in a store or, if `kept` is the open workspace of a shell, those of that shell."""
+    """The processes of all callers in a store, or those of a shell if `shell_workspace` is its open workspace."""
 
-    def __init__(self, settings: Settings, options: str, kept: LoadedWorkspace | None = None) -> None:
-        self._settings, self._kept = settings, kept
-        self.options, self.live = options, kept is not None
+    def __init__(self, settings: Settings, options: str, shell_workspace: LoadedWorkspace | None = None) -> None:
+        self._settings, self._shell_workspace = settings, shell_workspace
+        self.options, self.live = options, shell_workspace is not None
 
     async def page(self, statuses: Sequence[str], limit: int, after: str) -> Page:
         none = "No process is stored."
         if not has_store(self._settings):
             return Page([], none=none)
-        async with opened_store(self._settings) as store:
+        async with open_store(self._settings) as store:
             found = await store.records(after=after, limit=limit + 1, statuses=statuses, newest_first=True)
             counts = await store.counts()
         if statuses and any(number for name, number in counts.items() if name not in statuses):
             none = "No process runs, waits, rests or is stuck; --all lists the others."
         return Page([*map(_line, found[:limit])], len(found) > limit, none)
 
-    async def view(self, process_id: str) -> View:
-        loaded = self._kept or open_with_settings(self._settings.workspace, self._settings, migrates=False)
+    async def view(self, process_id: str) -> JsonObject:
+        loaded = self._shell_workspace or open_with_settings(self._settings.workspace, self._settings, migrates=False)
         platform, unreadable = loaded.platform, None
         try:
             family = await family_in(platform.store, process_id)
             runner: object = {"host": socket.gethostname(), "pid": os.getpid(), "alive": True}
-            if self._kept is None:
+            if self._shell_workspace is None:
                 found = await platform.store.runner(process_id)
                 runner = found and found._asdict()
             stored = next(each for each in family if each.process.id == process_id)
@@ -73,7 +73,7 @@ class StoredProcesses:
             except Unreadable as error:
                 view, unreadable = _without_classes(stored), str(error)
         finally:
-            if self._kept is None:
+            if self._shell_workspace is None:
                 await platform.aclose()
         record = stored.process
         children = [each.process for each in family if each.process.parent == record.id]
@@ -88,14 +88,14 @@ class StoredProcesses:
             "unreadable": unreadable,
         }
 
-    async def events(self, process_id: str) -> AsyncGenerator[View]:
+    async def events(self, process_id: str) -> AsyncGenerator[JsonObject]:
         """The events of a process and of all processes that it started."""
-        if self._kept is not None:
-            processes = self._kept.platform.processes
+        if self._shell_workspace is not None:
+            processes = self._shell_workspace.platform.processes
             async for each in processes.events(await processes.peek(process_id), 0):
                 yield {"event_number": each.number, **as_json(each.event)}
             return
-        async with opened_store(self._settings) as store:
+        async with open_store(self._settings) as store:
             family, members, number = await family_in(store, process_id), {process_id}, 0
             for each in family:  # parents come before their children
                 if each.process.parent in members:
@@ -107,8 +107,10 @@ class StoredProcesses:
                         yield {"event_number": number, **event}
 
     @asynccontextmanager
-    async def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AsyncGenerator[Asked]:
-        async with driven(self._settings, drive=wait, kept=self._kept) as loaded:
+    async def open_question(
+        self, process_id: str, question_id: str | None, *, wait: bool
+    ) -> AsyncGenerator[OpenQuestion]:
+        async with open_with_store(self._settings, drive=wait, shell_workspace=self._shell_workspace) as loaded:
             platform = loaded.platform
             question = find_question(await platform.process(process_id), question_id)[1]
             answered: AgentProcess
@@ -116,18 +118,23 @@ class StoredProcesses:
             async def status() -> str:
                 return find_question(await platform.processes.peek(process_id), question.id)[1].status
 
-            async def settle(response: object, declined: str) -> str:
+            async def answer_or_decline(response: object, declined: str) -> str:
                 nonlocal answered
                 read = None if declined else form_of(question).read(response)
                 answered = await platform.answer(process_id, question.id, read, declined=declined)
-                if self._kept is not None and not answered.over:
+                if self._shell_workspace is not None and not answered.over:
                     return f"Done. Process {process_id} goes on in this shell."
                 return state_after_change(answered)
 
-            yield Asked(question_view(question), status, settle, lambda structured: shown_end(answered, structured))
+            yield OpenQuestion(
+                question_view(question),
+                status,
+                answer_or_decline,
+                lambda structured: wait_and_print(answered, structured),
+            )
 
     async def kill(self, process_id: str, reason: str) -> str:
-        async with driven(self._settings, drive=False, kept=self._kept) as loaded:
+        async with open_with_store(self._settings, drive=False, shell_workspace=self._shell_workspace) as loaded:
             processes = loaded.platform.processes
             try:
                 process = await processes.find(process_id)
@@ -141,7 +148,7 @@ class StoredProcesses:
             return f"Process {process.id} is {process.status}."
 
 
-async def in_shell(process_id: str, others: Source) -> Source:
+async def in_shell(process_id: str, others: ProcessSource) -> ProcessSource:
     """The shell in which this runs, if it has a process of that id; otherwise `others`."""
     for each in _open_in_shell():
         with suppress(UnknownName):
@@ -150,7 +157,7 @@ async def in_shell(process_id: str, others: Source) -> Source:
     return others
 
 
-async def page_with_shell(others: Source, statuses: Sequence[str], limit: int, after: str) -> Page:
+async def page_with_shell(others: ProcessSource, statuses: Sequence[str], limit: int, after: str) -> Page:
     """A page with the processes of the shell in which this runs, followed by the processes of another source."""
     records = [record for each in _open_in_shell() for record in await each.platform.processes.records()]
     records.sort(key=lambda each: each.created_at, reverse=True)
@@ -172,8 +179,8 @@ async def page_with_shell(others: Source, statuses: Sequence[str], limit: int, a
 
 
 def _open_in_shell() -> Sequence[LoadedWorkspace]:
-    kept = KEPT.get()
-    return () if kept is None else kept.open
+    shell = SHELL_WORKSPACE.get()
+    return () if shell is None else shell.open
 
 
 def _line(record: ProcessRecord) -> dict[str, object]:
@@ -196,9 +203,9 @@ def state_after_change(process: AgentProcess) -> str:
     return f"Done. A server that runs goes on with process {process.id} at once; otherwise the next one does."
 
 
-async def shown_end(process: AgentProcess, structured: bool) -> int:  # noqa: FBT001 - as `Asked.end`
+async def wait_and_print(process: AgentProcess, structured: bool) -> int:  # noqa: FBT001 - as in `OpenQuestion`
     """Wait until a process that runs here ends or asks, and print its result or the reason; returns the exit code."""
-    process.subscribe(StepView())
+    process.subscribe(RunView())
     outcome, goal = await process.wait(), process.goal
     if isinstance(outcome, Completed):
         wire = OutputFormat.of(None if goal is None else goal.output).written(outcome.value).wire
@@ -212,15 +219,15 @@ async def shown_end(process: AgentProcess, structured: bool) -> int:  # noqa: FB
 
 
 @asynccontextmanager
-async def driven(
-    settings: Settings, *, drive: bool, kept: LoadedWorkspace | None = None
+async def open_with_store(
+    settings: Settings, *, drive: bool, shell_workspace: LoadedWorkspace | None = None
 ) -> AsyncGenerator[LoadedWorkspace]:
-    """A workspace whose stored processes can be changed, or the workspace that a shell has `kept` open.
+    """A workspace whose stored processes can be changed, or the workspace `shell_workspace` of a shell.
 
     With `drive`, a changed process goes on in this program.
     """
-    if kept is not None:
-        yield kept
+    if shell_workspace is not None:
+        yield shell_workspace
         return
     loaded = open_with_settings(settings.workspace, settings, migrates=drive)
     warn_of_problems(loaded)
@@ -247,7 +254,7 @@ def has_store(settings: Settings) -> bool:
 
 
 @asynccontextmanager
-async def opened_store(settings: Settings, *, migrates: bool = False) -> AsyncGenerator[ProcessStore]:
+async def open_store(settings: Settings, *, migrates: bool = False) -> AsyncGenerator[ProcessStore]:
     """The store of a workspace, closed at the end. Raises `StoreError` if it is an earlier version's, not migrated."""
     store = workspace_store(settings, migrates=migrates)
     assert isinstance(store, AbstractAsyncContextManager)
@@ -263,7 +270,7 @@ async def family_in(store: ProcessStore, process_id: str) -> Sequence[StoredProc
     return family
 
 
-def _without_classes(stored: StoredProcess) -> View:
+def _without_classes(stored: StoredProcess) -> JsonObject:
     """A process as `process_view` gives it, with only the data that needs no classes of the workspace."""
     record, codec = stored.process, Codec(StoredTypes())
 

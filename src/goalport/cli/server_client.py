@@ -23,7 +23,7 @@ from goalport.base.hosts import http_url
 from goalport.base.secrecy import hide
 from goalport.base.words import cleaned, one_line
 from goalport.cli.options import FAILED
-from goalport.cli.sources import Asked, Page, View
+from goalport.cli.process_sources import JsonObject, OpenQuestion, Page
 from goalport.cli.terminal import Record, local_time, say, show_result
 from goalport.server.auth.keys import KEY_VARIABLE
 
@@ -239,7 +239,7 @@ def _object_of(response: httpx2.Response) -> Mapping[str, Any]:
     return {}
 
 
-class ServedProcesses:
+class RemoteProcesses:
     """The processes of the caller at a server; with `of_all`, `page` lists the processes of all callers."""
 
     def __init__(self, address: str, options: str, *, hint: str = "", of_all: bool = False) -> None:
@@ -253,8 +253,8 @@ class ServedProcesses:
         async with self._client() as server:
             while more and len(found) < limit:
                 size = min(limit - len(found), _LARGEST_PAGE)
-                asked: dict[str, Any] = {"limit": size, "after": after, "status": [*statuses], **self._of_all}
-                page = await server.send("GET", _PROCESSES, "processes", params=asked)
+                params: dict[str, Any] = {"limit": size, "after": after, "status": [*statuses], **self._of_all}
+                page = await server.send("GET", _PROCESSES, "processes", params=params)
                 found += page["processes"]
                 more = "next" in page["links"]
                 after = str(found[-1]["processId"]) if found else ""
@@ -280,18 +280,20 @@ class ServedProcesses:
             lines.append(line)
         return Page(lines, more, none)
 
-    async def view(self, process_id: str) -> View:
+    async def view(self, process_id: str) -> JsonObject:
         async with self._client() as server:
             return await _view(server, process_id)
 
-    async def events(self, process_id: str) -> AsyncGenerator[View]:
+    async def events(self, process_id: str) -> AsyncGenerator[JsonObject]:
         async with self._client() as server:
             async for number, data in server.events(f"/events/process/{quote(process_id, safe='')}"):
                 fields = {re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(): value for name, value in data.items()}
                 yield {"event_number": int(number), **_LEFT_OUT, **fields}
 
     @asynccontextmanager
-    async def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AsyncGenerator[Asked]:
+    async def open_question(
+        self, process_id: str, question_id: str | None, *, wait: bool
+    ) -> AsyncGenerator[OpenQuestion]:
         path = f"{_path(process_id)}/continue"
         async with self._client() as server:
             view = await _view(server, process_id)
@@ -310,7 +312,7 @@ class ServedProcesses:
                 still_open = (await _view(server, process_id))["questions"]
                 return "open" if any(each["id"] == question["id"] for each in still_open) else "settled"
 
-            async def settle(response: object, declined: str) -> str:
+            async def answer_or_decline(response: object, declined: str) -> str:
                 said = {"declined": declined} if declined else {"response": response}
                 sent = {"awaitableId": question["id"], "wait": 0, **said}
                 answer = await server.send("POST", path, "processId", json=sent)
@@ -319,7 +321,7 @@ class ServedProcesses:
                     return f"Done. The server goes on with process {process_id}."
                 return f"Done. Process {process_id} is {now}."
 
-            async def end(structured: bool) -> int:  # noqa: FBT001 - as `Asked.end`
+            async def wait_and_print(structured: bool) -> int:  # noqa: FBT001 - as in `OpenQuestion`
                 view: Mapping[str, Any] = {"status": "running"}
                 while view["status"] in _GOES_ON:
                     view = await server.send("GET", _path(process_id), "processId", params={"wait": _WAIT_SECONDS})
@@ -337,7 +339,7 @@ class ServedProcesses:
                     return 0
                 return FAILED
 
-            yield Asked(question, status, settle, end)
+            yield OpenQuestion(question, status, answer_or_decline, wait_and_print)
 
     async def kill(self, process_id: str, reason: str) -> str:
         async with self._client() as server:
@@ -352,7 +354,7 @@ def _path(process_id: str) -> str:
     return f"/api/v1/process/{quote(process_id, safe='')}"
 
 
-async def _view(server: ServerClient, process_id: str) -> View:
+async def _view(server: ServerClient, process_id: str) -> JsonObject:
     """A process with the names of members that the store uses."""
     answer = await server.send("GET", _path(process_id), "processId")
     questions = [{**each, "id": each["awaitableId"], "message": each["prompt"]} for each in answer["questions"]]

@@ -1,7 +1,7 @@
 """Where commands find processes: in the store of the workspace, or at a running server over REST.
 
-Both give a process as the same JSON data. `stored` and `served` take a while to load, so only the one that is needed is
-imported.
+Both give a process as the same JSON data. `stored_processes` and `server_client` take a while to load, so only
+the one that is needed is imported.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from goalport.cli.options import workspace_root
 from goalport.cli.terminal import Record
 
 T = TypeVar("T")
-View = dict[str, Any]
-"""A process as JSON data."""
+JsonObject = dict[str, Any]
+"""A process, or an event of one, as JSON data."""
 NOTHING_STORED = (
     'Nothing is stored here: with the setting store = "memory", processes and conversations end with their program.'
     " Without that setting they are kept."
@@ -47,20 +47,20 @@ class Page(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class OpenQuestion:
     """An open question of a process."""
 
     question: Mapping[str, Any]
     """The question as JSON data, with `id`, `message` and `schema`."""
     status: Callable[[], Awaitable[str]]
     """Returns the status of the question."""
-    settle: Callable[[object, str], Awaitable[str]]
+    answer_or_decline: Callable[[object, str], Awaitable[str]]
     """Answer it, or decline it if the reason is not empty; returns a text. Raises `BadInput` and `AlreadyAnswered`."""
-    end: Callable[[bool], Awaitable[int]]
+    wait_and_print: Callable[[bool], Awaitable[int]]
     """Wait until its process ends or asks again, and print the result, as JSON if True; returns the exit code."""
 
 
-class Source(Protocol):
+class ProcessSource(Protocol):
     """Where processes are."""
 
     options: str
@@ -72,14 +72,16 @@ class Source(Protocol):
         """A page of the processes with these statuses, the newest first."""
         ...
 
-    async def view(self, process_id: str) -> View: ...
+    async def view(self, process_id: str) -> JsonObject: ...
 
-    def events(self, process_id: str) -> AsyncIterator[View]:
+    def events(self, process_id: str) -> AsyncIterator[JsonObject]:
         """The events of a process, from its beginning."""
         ...
 
-    def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AbstractAsyncContextManager[Asked]:
-        """An open question of a process. `wait` says whether `Asked.end` will be called."""
+    def open_question(
+        self, process_id: str, question_id: str | None, *, wait: bool
+    ) -> AbstractAsyncContextManager[OpenQuestion]:
+        """An open question of a process. `wait` says whether `OpenQuestion.wait_and_print` will be called."""
         ...
 
     async def kill(self, process_id: str, reason: str) -> str:
@@ -103,30 +105,30 @@ def run_here(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-async def source_of(server: str | None, folder: Path, process_id: str = "", *, of_all: bool = False) -> Source:
+async def source_of(server: str | None, folder: Path, process_id: str = "", *, of_all: bool = False) -> ProcessSource:
     """The server at the URL `server`; without one the store of a workspace, or its server if the store is in memory.
 
     If `process_id` is a process of this shell, it is the shell. With `of_all`, a server lists those of all callers.
     """
     root = workspace_root(folder)
     if server is not None:
-        from goalport.cli.served import ServedProcesses
+        from goalport.cli.server_client import RemoteProcesses
 
-        return ServedProcesses(server, f" --server {hide(server)}", of_all=of_all)
+        return RemoteProcesses(server, f" --server {hide(server)}", of_all=of_all)
     from goalport.workspace.settings import load_settings
 
     settings, place = load_settings(root), "" if folder == Path() else f" --workspace {folder}"
-    found: Source
+    found: ProcessSource
     if settings.store != "memory":
-        from goalport.cli.stored import StoredProcesses
+        from goalport.cli.stored_processes import StoredProcesses
 
         found = StoredProcesses(settings, place)
     else:
-        from goalport.cli.served import ServedProcesses, address_in
+        from goalport.cli.server_client import RemoteProcesses, address_in
 
-        found = ServedProcesses(address_in(settings.host, settings.port), place, hint=NOTHING_STORED, of_all=of_all)
+        found = RemoteProcesses(address_in(settings.host, settings.port), place, hint=NOTHING_STORED, of_all=of_all)
     if not process_id or SHELL_LOOP.get() is None or folder != Path():
         return found
-    from goalport.cli.stored import in_shell
+    from goalport.cli.stored_processes import in_shell
 
     return await in_shell(process_id, found)
