@@ -58,4 +58,4 @@ def test_auto_stands_for_one_worker_where_several_cannot_be_had(
     assert load_settings(tmp_path, workers="2", store="memory").worker_count == 2, "which is refused, not reduced"
     elsewhere = load_settings(tmp_path, workers="auto", store="sqlite")
     monkeypatch.setattr("sys.platform", "win32")
-    assert (elsewhere.worker_count, elsewhere.several_workers_need) == (1, "Linux or macOS")
+    assert (elsewhere.worker_count, elsewhere.missing_for_several_workers) == (1, "Linux or macOS")

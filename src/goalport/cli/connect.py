@@ -270,7 +270,7 @@ def connect(
         raise UnknownName("client", client, CLIENTS)
     settings = load_settings(root)
     config = _config(CLIENTS[client], options, machine, settings)
-    if settings.asks_for_keys and not options.url and not (config.has_key or config.key_then):
+    if settings.uses_keys and not options.url and not (config.has_key or config.key_then):
         say("The server asks for a key: add --key KEY. `goalport keys new NAME` makes one.")
     if write:
         return _write(config, asked=yes)

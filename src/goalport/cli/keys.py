@@ -56,7 +56,7 @@ def new(
         print(made.key.get_secret_value(), json.dumps(made.entry.record()), sep="\n", flush=True)
         say(f"The first line is the key of {name}, shown this once. The second is its entry for auth.key_entries.")
         return
-    is_first = not settings.asks_for_keys
+    is_first = not settings.uses_keys
     with _changing(settings) as entries:
         entries.append(made.entry)
     _announce(made, settings, is_first=is_first)

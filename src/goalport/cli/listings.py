@@ -217,7 +217,7 @@ def models(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> N
     by_name.update({each.name: each for each in cards if each not in by_name.values()})
     records: list[Record] = []
     for name, card in by_name.items():
-        unready = known.unready(name)
+        unready = known.why_not_ready(name)
         roles = [role for role, model in settings.models_of_roles.items() if model == name]
         records.append(
             {

@@ -21,7 +21,7 @@ from goalport.cli.terminal import Format, local_time, say, show_json, show_lines
 from goalport.runtime.platform.erasure import caller_known_as
 from goalport.server.publish.calls import AuditTrail
 from goalport.store import exported
-from goalport.workspace.settings import audit_file_of, audit_of, keeps_audit, load_settings
+from goalport.workspace.settings import audit_file_of, audit_of, load_settings, writes_audit
 
 _PATIENCE: Final = 60.0
 """Seconds to wait for a database that another program has locked."""
@@ -260,7 +260,7 @@ def audit(
                 listed = isinstance(value, list)
                 line += f" {name}={','.join(map(str, cast('list[object]', value))) if listed else value}"
         show_lines([line.replace("\n", "\\n")])
-    if is_empty and keeps_audit(settings):
+    if is_empty and writes_audit(settings):
         say(f"Nothing of that is in the audit log {audit_file_of(settings)}.")
     elif is_empty:
         say("No audit log is written, since no callers are authenticated here. [audit] enabled = true writes it.")

@@ -329,7 +329,7 @@ class ScriptedModels(ModelsOfAnyName):
     def script(self, call: ModelCall) -> Script:
         """The reply to a call. Raises `UnexpectedPrompt` when no rule matches."""
         self.calls.append(call)
-        request = call.origin
+        request = call.request
         if not isinstance(request, Request):  # a call that was made without an `Ai`
             request = Request(interaction=Interaction(llm=call.options), messages=call.messages, verb="reply")
         return self.script_for(request)

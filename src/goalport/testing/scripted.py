@@ -170,7 +170,7 @@ class ModelsOfAnyName(Models, ABC):
         provider, _, short = name.rpartition(":")
         return _ModelOfAnyName(ModelCard(name=short, provider=provider or "test"), self.script, self.usage)
 
-    def unready(self, name: str) -> str:
+    def why_not_ready(self, name: str) -> str:
         """The empty text: every model is ready."""
         return ""
 

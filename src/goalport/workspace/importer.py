@@ -122,7 +122,7 @@ class Importable:
         finders = tuple(each for each in sys.meta_path if isinstance(each, _WorkspaceFinder))
         return Importable(finders, _imported())
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         """Restore the state of that moment."""
         _replace(self.finders, self.modules)
 
@@ -148,7 +148,7 @@ def workspace_importer(root: Path) -> Generator[None]:
     try:
         yield
     finally:
-        before.put_back()
+        before.restore()
 
 
 def _replace(finders: tuple[_WorkspaceFinder, ...], modules: Mapping[str, ModuleType]) -> None:

@@ -140,7 +140,7 @@ def test_what_is_missing_is_said(name: str, words: str) -> None:
     with pytest.raises(ModelNotReady) as caught:
         models.choose(LlmOptions(model=name))
     assert words in str(caught.value)
-    assert models.unready(name) == str(caught.value)
+    assert models.why_not_ready(name) == str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def test_what_is_missing_is_said(name: str, words: str) -> None:
     ],
 )
 def test_azure_wants_an_address_and_a_version(environment: dict[str, str], words: str) -> None:
-    assert words in catalogue(environment).unready("azure:gpt-4.1")
+    assert words in catalogue(environment).why_not_ready("azure:gpt-4.1")
     complete = {"AZURE_OPENAI_API_KEY": "z", "AZURE_OPENAI_ENDPOINT": "x.openai.azure.com", "OPENAI_API_VERSION": "1"}
-    assert not catalogue(complete).unready("azure:gpt-4.1")
+    assert not catalogue(complete).why_not_ready("azure:gpt-4.1")
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_azure_wants_an_address_and_a_version(environment: dict[str, str], words
     ["not a url", "ftp://example.com", "http://", "http://[::1", "http://example.com:99999", "https://x.y/v1?key=z"],
 )
 def test_an_address_that_is_none_is_said_before_anything_is_sent(url: str) -> None:
-    why = catalogue({"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": url}).unready("gpt-4.1")
+    why = catalogue({"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": url}).why_not_ready("gpt-4.1")
     assert "The base URL of openai is no address of an API" in why
     assert "OPENAI_BASE_URL" in why
     assert "key=z" not in why
@@ -169,7 +169,7 @@ def test_an_address_that_is_none_is_said_before_anything_is_sent(url: str) -> No
 
 @pytest.mark.parametrize("key", ["sk-\u20ac", "sk-1\nsk-2"])
 def test_a_key_that_cannot_be_sent_is_said_and_not_shown(key: str) -> None:
-    why = catalogue({"OPENAI_API_KEY": key}).unready("gpt-4.1")
+    why = catalogue({"OPENAI_API_KEY": key}).why_not_ready("gpt-4.1")
     assert "OPENAI_API_KEY" in why
     assert "sk-" not in why
 
@@ -296,7 +296,7 @@ async def test_any_server_that_speaks_as_openai_does_can_be_a_provider() -> None
         assert (await models.choose(LlmOptions(model="mine:llama")).reply(call("Hi"))).message.content == "Hello"
         await models.aclose()
     assert server.paths == ["/v1/chat/completions"]
-    assert "MINE_API_KEY" in catalogue({}, providers={"mine": {}}).unready("mine:llama")
+    assert "MINE_API_KEY" in catalogue({}, providers={"mine": {}}).why_not_ready("mine:llama")
 
 
 async def test_an_openai_address_of_ones_own_gets_names_that_nobody_else_knows() -> None:
@@ -347,7 +347,7 @@ def test_a_provider_whose_library_is_not_there_says_how_to_install_it(name: str)
     models = catalogue({"GOOGLE_API_KEY": "g", "MISTRAL_API_KEY": "m"}, default_llm=name)
     (card,) = models.cards()
     library = {"google": "google.genai", "mistral": "mistralai", "bedrock": "boto3"}[card.provider]
-    assert (f"pip install 'goalport[{card.provider}]'" in models.unready(name)) is not _installed(library)
+    assert (f"pip install 'goalport[{card.provider}]'" in models.why_not_ready(name)) is not _installed(library)
 
 
 def test_settings_that_nobody_knows_are_refused() -> None:
@@ -374,7 +374,7 @@ def test_no_providers_library_is_imported_before_a_model_is_chosen() -> None:
     code = (
         "import sys; from goalport.models.llm import Models, ModelsSettings;"
         "models = Models(ModelsSettings(llms={'best': 'gpt-4.1'}), environment={'OPENAI_API_KEY': 'o'});"
-        "models.problems(), models.cards(), models.unready('claude-opus-4-8');"
+        "models.problems(), models.cards(), models.why_not_ready('claude-opus-4-8');"
         "print([each for each in ('pydantic_ai', 'openai', 'anthropic', 'httpx2') if each in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

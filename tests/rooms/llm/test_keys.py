@@ -78,7 +78,7 @@ async def test_a_model_at_its_own_address_needs_no_key_of_its_provider() -> None
     async with serving(chat("Hello")) as server:
         for provider in ("", "openai", "mine"):
             models = house(server, {}, provider=provider)
-            assert models.unready("house") == ""
+            assert models.why_not_ready("house") == ""
             assert (await models.choose(LlmOptions(model="house")).reply(call("Hello"))).message.content == "Hello"
 
 
@@ -118,7 +118,7 @@ async def test_a_model_at_its_own_address_is_asked_at_the_usual_paths_there() ->
 
 def test_a_model_may_name_its_provider_as_the_guide_does() -> None:
     custom = [{"name": "house", "provider": "googlegenai"}]
-    told = Models(ModelsSettings.model_validate({"custom": custom}), environment={}).unready("house")
+    told = Models(ModelsSettings.model_validate({"custom": custom}), environment={}).why_not_ready("house")
     assert told.startswith(("Models of google need", "google has no key"))
 
 

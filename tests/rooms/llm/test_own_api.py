@@ -87,8 +87,8 @@ async def test_its_stream_that_is_cut_is_no_answer(text: str) -> None:
 def test_what_it_lacks_is_said_with_its_name() -> None:
     with pytest.raises(ModelNotReady, match="toy has no embedding models"):
         Models(environment={"TOY_KEY": "k-1", "TOY_URL": "http://127.0.0.1:1"}).embedding("toy-1")
-    assert "Set TOY_KEY" in Models(environment={"TOY_URL": "http://127.0.0.1:1"}).unready("toy-1")
-    assert "TOY_URL" in Models(environment={"TOY_KEY": "k-1"}).unready("toy-1")
+    assert "Set TOY_KEY" in Models(environment={"TOY_URL": "http://127.0.0.1:1"}).why_not_ready("toy-1")
+    assert "TOY_URL" in Models(environment={"TOY_KEY": "k-1"}).why_not_ready("toy-1")
 
 
 REQUIRED = [each.name for each in fields(Dialect) if each.default is MISSING]

@@ -236,7 +236,7 @@ async def test_a_process_that_did_not_begin_is_not_known_and_its_key_is_free(tmp
 
     async def begun(platform: AgentPlatform) -> AgentProcess:
         process = platform.create_agent_process("Mint", UserInput("gold"))
-        found = await platform.processes.begin_once("key", "digest", process)
+        found = await platform.processes.begin_or_join("key", "digest", process)
         assert found is not None
         return found
 

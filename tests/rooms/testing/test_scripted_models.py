@@ -286,5 +286,5 @@ async def test_every_way_to_choose_a_model_finds_one(models: ScriptedModels, ai:
     assert models.choose(LlmOptions(first_of=("a", "b"))).card.name == "a"
     assert models.choose(LlmOptions(auto=True)).card.name == "scripted"
     assert models.choose(LlmOptions(model="anthropic:x")).card.provider == "anthropic"
-    assert models.unready("whatever") == ""
+    assert models.why_not_ready("whatever") == ""
     assert models.problems() == ()

@@ -179,7 +179,7 @@ class Models:
         if options.first_of or options.auto:
             reasons: dict[str, str] = {}
             for name in options.first_of or (self.default, *self._given, *llms.values()):
-                if not (why := self.unready(name)):
+                if not (why := self.why_not_ready(name)):
                     return self._named(name)
                 reasons[name] = why
             details = " ".join(f"{name}: {why}" for name, why in reasons.items())
@@ -213,7 +213,7 @@ class Models:
         cards += [self._described(name)[1] for name in self._names() if name not in self._given]
         return tuple(dict.fromkeys(cards))
 
-    def unready(self, name: str) -> str:
+    def why_not_ready(self, name: str) -> str:
         """Why the model with this name cannot be asked, in a sentence that says what to do; empty when it can be."""
         try:
             if name not in self._ready:
@@ -241,7 +241,7 @@ class Models:
             for name, each in self._providers.items()
             if name not in PROVIDERS and not each.base_url
         }
-        found |= {place: self.unready(name) for place, name in wanted.items()}
+        found |= {place: self.why_not_ready(name) for place, name in wanted.items()}
         return tuple(f"{place}: {why}" for place, why in found.items() if why)
 
     async def aclose(self) -> None:

@@ -277,7 +277,7 @@ class ModelCall:
     on_partial_usage: Callable[[TokenUsage], None] | None = None
     """Called with the usage of a stream that ended early, because it was closed or broke off. If the provider had not
     reported the number of tokens, they are estimated at four characters each."""
-    origin: object = None
+    request: object = None
     """The `goalport.runtime.Request` that this belongs to, for code that records or scripts models. It is not sent."""
 
 

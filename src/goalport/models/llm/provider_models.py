@@ -45,7 +45,7 @@ Opened = tuple[T, Callable[[], Awaitable[None]]]
 """A model that asks a provider, and the function that closes its connections."""
 
 
-class _Provided(Generic[T]):
+class _LoopBound(Generic[T]):
     """A model that asks a provider. It is made once for each event loop, to which its connections belong."""
 
     def __init__(self, make: Callable[[], Opened[T]], endpoint: Endpoint, name: str) -> None:
@@ -108,7 +108,7 @@ class _Provided(Generic[T]):
             await made[1][1]()
 
 
-class ProviderModel(_Provided[LanguageModel]):
+class ProviderModel(_LoopBound[LanguageModel]):
     """A language model of a provider; `model` is the provider's name for it."""
 
     def __init__(self, card: ModelCard, model: str, endpoint: Endpoint) -> None:
@@ -141,7 +141,7 @@ class ProviderModel(_Provided[LanguageModel]):
             attempt += 1
 
 
-class ProviderEmbeddings(_Provided[EmbeddingService]):
+class ProviderEmbeddings(_LoopBound[EmbeddingService]):
     """An embedding service of a provider; `model` is the provider's name for it."""
 
     def __init__(self, card: ModelCard, name: str, model: str, endpoint: Endpoint) -> None:

@@ -104,7 +104,7 @@ class Determination(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _Requester:
     """The common part of `Ai`, `Creation` and `Streaming`: makes requests for an engine."""
 
     engine: Engine = field(repr=False)
@@ -124,7 +124,7 @@ class _Asking:
         wanted = "the template's variables, as a mapping" if template else "a prompt; `with_template` names a template"
         raise TypeError(f"Expected {wanted}, but came {prompt!r}.")
 
-    def _said(self, prompt: Prompt) -> tuple[UserMessage]:
+    def _as_messages(self, prompt: Prompt) -> tuple[UserMessage]:
         return (UserMessage(self._text(prompt)),)
 
     def _request(self, verb: str, messages: Iterable[Message], **more: Any) -> Request:
@@ -137,7 +137,7 @@ class _Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Creation(_Asking, Generic[T]):
+class Creation(_Requester, Generic[T]):
     """One object, made step by step: with examples, of some fields only, from messages or a template. Immutable.
 
     `await ai.creating(Story).with_example("A short one", Story("Once …")).from_prompt("A story about a fox")`.
@@ -192,7 +192,7 @@ class Creation(_Asking, Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Streaming(_Asking):
+class Streaming(_Requester):
     """Text and objects while a model writes them.
 
     `async for month in ai.streaming().objects("The two hottest months in Florida", Month): …`. If the `Ai` has a
@@ -202,7 +202,7 @@ class Streaming(_Asking):
 
     async def text(self, prompt: Prompt) -> AsyncGenerator[str]:
         """The model's text, piece by piece. Raises what `Ai.generate_text` raises."""
-        async with aclosing(self.engine.stream(self._request("streaming", self._said(prompt)))) as pieces:
+        async with aclosing(self.engine.stream(self._request("streaming", self._as_messages(prompt)))) as pieces:
             async for piece in pieces:
                 if isinstance(piece, TextDelta):
                     yield piece.text
@@ -238,14 +238,16 @@ class Streaming(_Asking):
         self, prompt: Prompt, kind: TypeForm[T]
     ) -> AsyncGenerator[StreamedObject[T] | ThinkingDelta]:
         """As `objects`, with the thoughts that the model shows between them."""
-        async with aclosing(self.engine.stream(self._request("streaming", self._said(prompt), output=kind))) as pieces:
+        async with aclosing(
+            self.engine.stream(self._request("streaming", self._as_messages(prompt), output=kind))
+        ) as pieces:
             async for piece in pieces:
                 if not isinstance(piece, TextDelta):
                     yield cast("StreamedObject[T] | ThinkingDelta", piece)
 
 
 @dataclass(frozen=True, slots=True)
-class Ai(_Asking, WithInteraction):
+class Ai(_Requester, WithInteraction):
     """Asks models: `await ai.with_llm(role="best").create_object("Make up a story", Story)`.
 
     The `with_*` methods raise `TypeError` for an argument of a wrong type, where the mistake is written, and
@@ -314,7 +316,7 @@ class Ai(_Asking, WithInteraction):
         found = tuple(named(each) if isinstance(each, str) else each for each in references)
         added = checked(found, LlmReference, "references, like Reference(name, description, text)")
         once = {id(each): each for each in (*self.interaction.references, *added)}
-        return self._but(references=tuple(once.values()))
+        return self._with(references=tuple(once.values()))
 
     with_reference = with_references
 
@@ -331,7 +333,7 @@ class Ai(_Asking, WithInteraction):
     def with_system_prompt(self, text: str) -> Self:
         """Begin the system prompt with this text."""
         checked((text,), str, "a text")
-        return self._but(system_prompt=text)
+        return self._with(system_prompt=text)
 
     def with_images(self, *images: Image) -> Self:
         """Show the model these images with the prompt."""
@@ -341,11 +343,11 @@ class Ai(_Asking, WithInteraction):
 
     def with_generate_examples(self, generate: bool = True) -> Self:  # noqa: FBT001, FBT002 - reads as a sentence
         """Show a made-up example in the prompt for an object, or do not."""
-        return self._but(generate_examples=generate)
+        return self._with(generate_examples=generate)
 
     def with_template(self, name: str) -> Self:
         """Render the prompts from this template: methods then take its variables in place of the prompt."""
-        return self._but(template=name)
+        return self._with(template=name)
 
     def with_guard(self, *guards: Guard) -> Self:
         """Check prompts and answers with these guards, in addition to those of the platform."""
@@ -353,11 +355,11 @@ class Ai(_Asking, WithInteraction):
 
     def with_id(self, name: str) -> Self:
         """Give the prompt a name for events, spans and tests."""
-        return self._but(id=name)
+        return self._with(id=name)
 
     def with_embedding_service(self, name: str) -> Self:
         """Embed texts with the service of this name."""
-        return self._but(embedding_service=name)
+        return self._with(embedding_service=name)
 
     @overload
     async def create_object(self, prompt: str, kind: TypeForm[T], /) -> T: ...
@@ -386,7 +388,7 @@ class Ai(_Asking, WithInteraction):
     @to_be_awaited
     async def generate_text(self, prompt: Prompt, /) -> str:
         """The answer to a prompt, or to the template's text for these variables. Raises `ModelError`."""
-        return cast("str", await self.engine.run(self._request("generate_text", self._said(prompt))))
+        return cast("str", await self.engine.run(self._request("generate_text", self._as_messages(prompt))))
 
     @to_be_awaited
     async def respond(self, messages: Iterable[Message], /) -> AssistantMessage:
@@ -439,7 +441,9 @@ class Ai(_Asking, WithInteraction):
             raise TypeError(
                 f"Expected a prompt and a type, or a type and the template's variables, but came {first!r}."
             )
-        return await self.engine.run(self._request(verb, self._said(prompt), output=kind, may_decline=may_decline))
+        return await self.engine.run(
+            self._request(verb, self._as_messages(prompt), output=kind, may_decline=may_decline)
+        )
 
     async def _respond(self, verb: str, messages: Iterable[Message], **more: Any) -> AssistantMessage:
         replies = list[ModelReply]()

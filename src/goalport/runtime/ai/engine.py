@@ -201,11 +201,11 @@ class WithInteraction:
     def _changed(self, **changes: Any) -> Self:
         return replace(cast("Any", self), **changes)
 
-    def _but(self, **changes: Any) -> Self:
+    def _with(self, **changes: Any) -> Self:
         return self._changed(interaction=replace(self.interaction, **changes))
 
     def _plus(self, **added: Iterable[object]) -> Self:
-        return self._but(**{name: (*getattr(self.interaction, name), *new) for name, new in added.items()})
+        return self._with(**{name: (*getattr(self.interaction, name), *new) for name, new in added.items()})
 
     @takes_options_of(LlmOptions)
     def with_llm(self, llm: str | LlmOptions | None = None, /, **changes: Any) -> Self:
@@ -219,7 +219,7 @@ class WithInteraction:
             raise TypeError(f"Expected a model's name or LlmOptions, but came {llm!r}.")
         named = {"model": llm} if isinstance(llm, str) else {}
         options = llm if isinstance(llm, LlmOptions) else self.interaction.llm
-        return self._but(llm=options.but(**{**named, **changes}))
+        return self._with(llm=options.but(**{**named, **changes}))
 
     def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
         """Offer these tools too. A function is a tool, with or without `@tool`."""
@@ -233,7 +233,7 @@ class WithInteraction:
         named = [each for each in added if isinstance(each, str)]
         own = [tool for each in added if isinstance(each, ToolGroup) for tool in each.tools]
         roles = tuple(dict.fromkeys((*self.interaction.tool_groups, *named)))
-        return self._but(tool_groups=roles, tools=(*self.interaction.tools, *own))
+        return self._with(tool_groups=roles, tools=(*self.interaction.tools, *own))
 
     with_tool_group = with_tool_groups
 

@@ -181,7 +181,7 @@ class AgenticTool(_BuiltTool, WithInteraction):
 
     def with_system_prompt(self, text: str) -> Self:
         """Give the inner model this system prompt instead of the description."""
-        return self._but(system_prompt=text).with_system_prompt_creator(None)
+        return self._with(system_prompt=text).with_system_prompt_creator(None)
 
     def with_system_prompt_creator(self, creator: SystemPrompt | None) -> Self:
         """Give the inner model the system prompt that a function makes of the `AgentProcess` at each call.
@@ -286,7 +286,7 @@ class PlaybookTool(AgenticTool):
         def withholds(uses: Sequence[ToolUse]) -> Collection[str]:
             return {name for name, condition in locks if not condition.test(uses)}
 
-        guided = self._but(tools=(*self.interaction.tools, *locked), withholds=withholds)
+        guided = self._with(tools=(*self.interaction.tools, *locked), withholds=withholds)
         return replace(guided, locks=locks)
 
 
@@ -318,7 +318,7 @@ class StateMachineTool(AgenticTool):
         names = [each.name for each in added] or [""]  # a state without tools is the initial one too
         machine = (*self.machine, *((state, each, then) for each in names))
         tools = (*self.interaction.tools, *added)
-        guided = self._but(tools=tools, withholds=partial(_of_other_states, machine))
+        guided = self._with(tools=tools, withholds=partial(_of_other_states, machine))
         return replace(guided, machine=machine)
 
 

@@ -108,7 +108,7 @@ class OutputType:
             bare = text.strip()
             if self.wrapped and bare and bare[0] not in "{[`" and isinstance(outcome := self.take(bare), ValidOutput):
                 return outcome
-            problem = f"it is no JSON ({why_no_json(bare)})" if bare else "nothing came"
+            problem = f"it is no JSON ({json_error(bare)})" if bare else "nothing came"
             return InvalidOutput((problem,), readable=False)
         decoded = read = cast("object", from_json(found))
         fields = cast("dict[str, object]", read) if isinstance(read, dict) else {}
@@ -243,7 +243,7 @@ def service_of(info: ValidationInfo[Any], kind: type[T]) -> T:
 
 def json_of(text: str) -> str | None:
     """The JSON text of a reply, without thoughts, fences and words around it; None when there is no valid JSON."""
-    if not why_no_json(text):
+    if not json_error(text):
         return text.strip()
     # Behind the last end mark no thought is whole, and a search from each beginning would take quadratic time.
     end = text.rfind("</think") + len("</thinking>")
@@ -251,7 +251,7 @@ def json_of(text: str) -> str | None:
     blocks = (each.partition("\n") for each in answer.split(_FENCE)[1:-1:2])  # those that are closed
     fenced = (block for kind, _, block in blocks if kind.strip().lower() in {"", "json"})
     candidates = chain([answer], fenced, _embedded(answer))
-    return next((each.strip() for each in candidates if not why_no_json(each)), None)
+    return next((each.strip() for each in candidates if not json_error(each)), None)
 
 
 def _embedded(text: str) -> Iterator[str]:
@@ -268,7 +268,7 @@ def _embedded(text: str) -> Iterator[str]:
                 end = found.end()
                 break
         place, searched = start + 1, searched + end - start
-        if why_no_json(text[start:end]):
+        if json_error(text[start:end]):
             place = end if _BEGINNING.match(text, start) else place
         elif opening[0] == "{":
             yield text[start:end]
@@ -278,7 +278,7 @@ def _embedded(text: str) -> Iterator[str]:
     yield from lists[:1]
 
 
-def why_no_json(text: str) -> str:
+def json_error(text: str) -> str:
     """What a parser says of a text that is no JSON; empty: it is JSON."""
     try:
         from_json(text)

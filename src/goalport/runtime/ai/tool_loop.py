@@ -231,7 +231,7 @@ class ToolLoop:
             tools=tuple(tools),
             output=self.output,
             on_retry=self._report_retry,
-            origin=self.request,
+            request=self.request,
         )
 
     def _report_retry(self, retry: Retry) -> None:

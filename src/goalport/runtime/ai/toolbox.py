@@ -62,7 +62,7 @@ class Toolbox:
                 renamed.append((tool.name, name))
         return Toolbox(every), renamed
 
-    def known_as(self, name: str) -> str:
+    def author_name(self, name: str) -> str:
         """The name of a tool for authors, by its name for models: its own name, unless that was in use."""
         own = self.tools[name].name
         return own if name == _portable(own) else name
@@ -167,10 +167,10 @@ class ToolOffers:
         withheld = set(withholds(uses) if withholds is not None else ())
         done = {each.tool for each in uses if not each.result.is_error}
         for name, tool in self.box.tools.items():
-            known_as = self.box.known_as(name)
-            if (tool.once and known_as in done) or (tool.withheld is not None and tool.withheld()):
-                withheld.add(known_as)
-        return self.box.only({each for each in self.box.tools if self.box.known_as(each) not in withheld})
+            author_name = self.box.author_name(name)
+            if (tool.once and author_name in done) or (tool.withheld is not None and tool.withheld()):
+                withheld.add(author_name)
+        return self.box.only({each for each in self.box.tools if self.box.author_name(each) not in withheld})
 
     def depend(self, calls: Sequence[ToolCall]) -> bool:
         """Whether one of these calls of a turn may make another one needless or forbidden."""
@@ -214,7 +214,7 @@ class ToolOffers:
         return replies
 
     def _uses_in(self, called: Sequence[CompletedCall]) -> list[ToolUse]:
-        return [ToolUse(self.box.known_as(each.call.name), each.result) for each in called if each.tool is not None]
+        return [ToolUse(self.box.author_name(each.call.name), each.result) for each in called if each.tool is not None]
 
     def _adding_tools_of(self, each: CompletedCall) -> CompletedCall:
         """Add the tools that a call unfolds, and those of the object that it returned in place of an earlier one."""

@@ -105,7 +105,7 @@ class Turn:
         self.process, self._session, self._reacts = process, session, reacts
         self._conversation, self._platform = session.conversation, session.platform
         self._known = {each.id for each in session.conversation.entries}
-        self._happened: list[Event] = []
+        self._events: list[Event] = []
         self._news = asyncio.Event()
         """Set, and replaced by a new one, when an event of the process came or the turn has ended."""
         self._task: asyncio.Task[TurnResult] | None = None
@@ -114,7 +114,7 @@ class Turn:
 
     def on_event(self, event: Event, /) -> None:
         """Keep an event of the process for the readers."""
-        self._happened.append(event)
+        self._events.append(event)
         self._wake()
 
     def start(self, after: Callable[[], None] = lambda: None) -> Self:
@@ -136,8 +136,8 @@ class Turn:
         """What happens in the process, from the beginning of the turn to its end. Raises what `result` raises."""
         number = 0
         while True:
-            while number < len(self._happened):
-                yield self._happened[number]
+            while number < len(self._events):
+                yield self._events[number]
                 number += 1
             if self._task is not None and self._task.done():
                 self._task.result()
@@ -168,8 +168,8 @@ class Turn:
         said = tuple(each for each in new if each.role == "assistant")
         open_questions = self.process.open_questions
         # What was said and asked while another program ran the process.
-        seen = {each.message_id for each in self._happened if isinstance(each, MessageSent)}
-        seen |= {each.question_id for each in self._happened if isinstance(each, QuestionAsked)}
+        seen = {each.message_id for each in self._events if isinstance(each, MessageSent)}
+        seen |= {each.question_id for each in self._events if isinstance(each, QuestionAsked)}
         where, conversation = self.process.id, self._conversation.id
         for each in said:
             if each.id not in seen:
@@ -244,11 +244,11 @@ class ChatSession:
 
         `name` is that of the speaker. Raises what `begin_turn` raises.
         """
-        return await self._to_the_end(await self.begin_turn(message, name=name))
+        return await self._result_of(await self.begin_turn(message, name=name))
 
     async def trigger(self, event: object) -> TurnResult:
         """Let the chatbot react to an event that is no message: actions that have its type as trigger may run."""
-        return await self._to_the_end(await self.begin_turn(events=[event]))
+        return await self._result_of(await self.begin_turn(events=[event]))
 
     async def begin_turn(
         self,
@@ -318,7 +318,7 @@ class ChatSession:
             return None
         return Turn(self, process).start()
 
-    async def _to_the_end(self, turn: Turn) -> TurnResult:
+    async def _result_of(self, turn: Turn) -> TurnResult:
         if self.channel is not None:
             async with aclosing(turn.events()) as events:
                 async for each in events:

@@ -223,7 +223,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.conversations = Conversations(self.store.conversations, self.processes.erase)
         self.processes.turns = ConversationTurns(self)
         self.chatbots = Chatbots(self)
-        self.ai = self._outside()
+        self.ai = self._standalone_ai()
         self.agents = self._no_deployments()
         self.on_deployment: Callable[[], object] = lambda: None
         """Called in any thread when an agent was deployed or undeployed."""
@@ -309,7 +309,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             if self._renews_models:  # the workspace may have models of its own
                 self._earlier_models.append(self.models)  # processes that run keep them
                 self.models = workspace_models(workspace, settings)
-                self.ai = self._outside()
+                self.ai = self._standalone_ai()
             self.references = workspace_references(lambda: self.documents, settings, workspace)
             declared_tables = declared_settings(settings, workspace)
         self.misconfigured = declared_tables.problems
@@ -322,7 +322,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             each()
         self._listening = [self.subscribe(each) for each in self._extensions["listener"]]
         self.ranker = next(iter(self._extensions["ranker"]), None)
-        self.processes.prepare = self._prepare if any(each.has_late for each in self._loads) else None
+        self.processes.prepare = self._prepare if any(each.needs_entering for each in self._loads) else None
         problems = [*self.references.problems, *self.misconfigured, *declared.problems]
         fresh = self._no_deployments()
         for agent in (*workspace.agents(), *self._own_agents):
@@ -444,7 +444,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         process = self.create_agent_process(agent, *inputs, **how)
         if listener is not None:
             process.subscribe(listener)
-        return await self.processes.begin_once(*(once or ("", "")), process)
+        return await self.processes.begin_or_join(*(once or ("", "")), process)
 
     async def run(self, agent: str | Agent, *inputs: object, **how: Unpack[Start]) -> AgentProcess:
         """Run a process to its end; its `outcome` says how it ended. Cancelling this kills the process."""
@@ -620,7 +620,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             agent_tool,
         )
 
-    def _outside(self) -> Ai:
+    def _standalone_ai(self) -> Ai:
         """An `Ai` for code outside of actions; called inside of one, its cost counts for the action's process."""
         return Ai(self.llm_engine(current_operation(self.processes.listeners)))
 

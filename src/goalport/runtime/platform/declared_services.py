@@ -66,7 +66,7 @@ class _Provider:
     kind: type
     source: Declaration
     needs: Parameters = field(default_factory=dict[str, tuple[object, bool]])
-    late: bool = False
+    needs_entering: bool = False
     """Whether it, or a service that it needs, has to be entered or awaited."""
     value: Any = None
     """The object; None: it is not created, or not entered, yet."""
@@ -101,7 +101,7 @@ class DeclaredServices:
         """A sentence for each service that cannot be created, and for each that has the type of an earlier one."""
         self._by_type: defaultdict[type, list[_Provider]] = defaultdict(list)
         self._by_target: dict[Callable[..., Any], _Provider] = {}
-        self._unmade: dict[int, object] = {}
+        self._awaiting_init: dict[int, object] = {}
         """By `id`, the agents whose constructors wait for services that have to be entered."""
         self._entered: list[_Provider] = []
         found = settings or DeclaredSettings()
@@ -123,9 +123,9 @@ class DeclaredServices:
         """The types that are injected wherever a parameter has them."""
 
     @property
-    def has_late(self) -> bool:
+    def needs_entering(self) -> bool:
         """Whether anything has to be entered before actions can run."""
-        return bool(self._unmade) or any(each.late for each in self._by_target.values())
+        return bool(self._awaiting_init) or any(each.needs_entering for each in self._by_target.values())
 
     def find(self, kind: type) -> object | None:
         """The service of that type, created if necessary; None: there is none, or it was not entered yet.
@@ -142,7 +142,7 @@ class DeclaredServices:
             provider = self._by_target.get(each.target)
             if provider is None:
                 continue  # its problem was noted before
-            if provider.late:
+            if provider.needs_entering:
                 self.problems.append(
                     f"{each} is made when the workspace is loaded, so neither it nor what it needs can be entered or"
                     " awaited. Take what has to be entered in a service."
@@ -161,10 +161,10 @@ class DeclaredServices:
 
     def instance(self, kind: type) -> object | None:
         """An agent whose constructor `prepare` runs later, if it needs services that have to be entered; else None."""
-        if not any(each.late for each in self._providers_of(parameters_of(kind))):
+        if not any(each.needs_entering for each in self._providers_of(parameters_of(kind))):
             return None
         made = cast("object", object.__new__(kind))
-        self._unmade[id(made)] = made
+        self._awaiting_init[id(made)] = made
         return made
 
     async def prepare(self, kinds: Iterable[type], owner: object) -> None:
@@ -173,10 +173,10 @@ class DeclaredServices:
         Raises `DeploymentError` for one that fails to start.
         """
         needs = {str(place): (each, True) for place, each in enumerate(kinds)}
-        waits = id(owner) in self._unmade
+        waits = id(owner) in self._awaiting_init
         for each in self._providers_of({**needs, **parameters_of(type(owner))} if waits else needs):
             await self._enter(each)
-        if waits and self._unmade.pop(id(owner), None) is not None:  # another action may have come first
+        if waits and self._awaiting_init.pop(id(owner), None) is not None:  # another action may have come first
             cast("Any", owner).__init__(**self.arguments(parameters_of(type(owner))))
 
     async def close(self) -> None:
@@ -222,7 +222,7 @@ class DeclaredServices:
                 self._by_type[each].append(provider)
 
     def _resolve(self, provider: _Provider, way: tuple[_Provider, ...] = ()) -> None:
-        """Find out whether a service is late. Raises `DeploymentError` if it needs itself, or a missing service."""
+        """Find out if a service needs entering. Raises `DeploymentError` if it needs itself, or a missing service."""
         if provider in way:
             circle = [*way[way.index(provider) :], provider]
             told = f"{', which needs '.join(str(each.source) for each in circle)}: a circle. Break it at one of them."
@@ -234,7 +234,8 @@ class DeclaredServices:
             for each in found:
                 if not each.problem:
                     self._resolve(each, (*way, provider))
-                provider.late, provider.problem = provider.late or each.late, provider.problem or each.problem
+                provider.needs_entering = provider.needs_entering or each.needs_entering
+                provider.problem = provider.problem or each.problem
             if required and not found and not provider.problem and not self.arguments({name: (hint, True)}):
                 provider.problem = (
                     f"{provider.source} needs {type_name(hint)} for {name!r}, which nothing gives. Mark what does with"
@@ -268,7 +269,7 @@ class DeclaredServices:
         return arguments
 
     def _object_of(self, provider: _Provider) -> Any:
-        if provider.value is None and not provider.late:
+        if provider.value is None and not provider.needs_entering:
             provider.value = self._called(provider)
         return provider.value
 
@@ -283,8 +284,8 @@ class DeclaredServices:
             raise provider.failure(error) from error
 
     async def _enter(self, provider: _Provider) -> None:
-        """Enter a late service, unless it was entered before. Raises `DeploymentError`."""
-        if not provider.late or provider.value is not None:
+        """Enter a service that needs it, unless it was entered before. Raises `DeploymentError`."""
+        if not provider.needs_entering or provider.value is not None:
             return
         if provider.opened is None or provider.opened.done():
             provider.opened, provider.stop = asyncio.get_running_loop().create_future(), asyncio.Event()

@@ -164,23 +164,23 @@ class Deployments:
         known = scopes.get(key)
         if known is None:
             agent = self.named(declared) if isinstance(declared, str) else self._read(declared)
-            known = scopes[key] = (declared, Scope(agent, self._lent_to(agent)))
+            known = scopes[key] = (declared, Scope(agent, self._shared_with(agent)))
             if len(scopes) > len(self._by_name) + _UNDEPLOYED:
                 del scopes[next(each for each in scopes if not isinstance(each, str))]
         return known[1]
 
-    def _lent_to(self, agent: Agent) -> tuple[Agent, ...]:
+    def _shared_with(self, agent: Agent) -> tuple[Agent, ...]:
         """The agents and components whose actions an agent may use in addition to its own."""
         if agent.opaque:
             return ()
         others = (each for each in self if not (each.opaque or each.open or each is agent))
-        lent = (*self.components, *others) if agent.open else self.components
+        shared = (*self.components, *others) if agent.open else self.components
         # A chatbot that chooses an agent for each message has no use for the actions of all if none reacts to messages.
         if not (agent.open and agent.actions):
-            return lent
-        actions = [action for each in lent for action in each.actions]
+            return shared
+        actions = [action for each in shared for action in each.actions]
         takes = ((each.settings.trigger, *(one.type for one in each.inputs if one.required)) for each in actions)
-        return lent if any(kind is not None and fits(UserMessage, kind) for each in takes for kind in each) else ()
+        return shared if any(kind is not None and fits(UserMessage, kind) for each in takes for kind in each) else ()
 
     def _read(self, declared: object) -> Agent:
         made = self._constructed(declared) if isinstance(declared, type) else declared
@@ -199,8 +199,8 @@ class Deployments:
             parameters = parameters_of(declared)
         except DeclarationError:
             return declared
-        if (late := self._declared.instance(declared)) is not None:
-            return late
+        if (made := self._declared.instance(declared)) is not None:
+            return made
         arguments = self._declared.arguments(parameters)
         for name, (hint, required) in parameters.items():
             if not required or name in arguments:

@@ -108,7 +108,7 @@ def remarks_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[str, ...
         for agent, scope in scopes
         for goal in agent.goals
         if not goal.export.starting_input_types
-        for remark in near_givers(scope.agent, starting_types(scope, goal, groups))
+        for remark in near_misses(scope.agent, starting_types(scope, goal, groups))
     ]
     found += [remark for agent, scope in scopes if agent.chat is not None for remark in chatbot_remarks(agent, scope)]
     return tuple(dict.fromkeys(found))
@@ -382,7 +382,7 @@ def explain_goal(
             f"The {each} counts as false here: it looks at what is made on the way, and is asked once that is there."
             for each in waiting
         ),
-        *near_givers(scope.agent, wanted),
+        *near_misses(scope.agent, wanted),
     )
     return replace(found, notes=notes, unforeseen=bool(waiting))
 
@@ -414,7 +414,7 @@ def _problem(
     return Problem(scope.system, start, goals, costs=costs, values=values, deadline=PLANNING_SECONDS), notes
 
 
-def near_givers(agent: Agent, kinds: Iterable[object]) -> Iterator[str]:
+def near_misses(agent: Agent, kinds: Iterable[object]) -> Iterator[str]:
     """A sentence for each method of an agent that would give an object of these types, but is written another way."""
     for kind in kinds:
         would = f"would give {with_article(kind)}, but"

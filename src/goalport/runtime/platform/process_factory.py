@@ -144,7 +144,7 @@ class ProcessFactory:
             process.listeners.add(each)
         return process
 
-    def written(self, process: AgentProcess, codec: Codec) -> Json:
+    def definition_of(self, process: AgentProcess, codec: Codec) -> Json:
         """The definition of a process, as JSON data: the name of the agent and the options, without listeners.
 
         Raises `Unstorable` for an agent that is not deployed, and for options that cannot be written.

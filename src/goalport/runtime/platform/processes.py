@@ -110,7 +110,7 @@ class Processes(ProcessPlatform):
         """The listeners for every event of the platform and of its processes."""
         self._factory = ProcessFactory(platform, self, self.listeners)
         self._repository = repository = AgentProcessRepository(
-            store, self._factory.written, self._factory.restored, seals
+            store, self._factory.definition_of, self._factory.restored, seals
         )
         self.codec = repository.family_records.codec
         """Gives the codec that reads and writes stored values, by the id of the process or context that owns them."""
@@ -172,7 +172,7 @@ class Processes(ProcessPlatform):
         if self._closed:
             raise GoalportError("This platform is closed. Start processes inside its `async with`, or make a new one.")
 
-    async def begin_once(self, key: str, digest: str, process: AgentProcess) -> AgentProcess | None:
+    async def begin_or_join(self, key: str, digest: str, process: AgentProcess) -> AgentProcess | None:
         """Begin and store a process, or find the process that began with the same key. None: that has another digest.
 
         If the earlier process was killed, or is not known any more, it has no result: the new one takes its place.
@@ -257,7 +257,7 @@ class Processes(ProcessPlatform):
     def renew_types(self) -> None:
         """Look up the classes of stored objects again, because a workspace was loaded again."""
         self._repository.family_records.types = StoredTypes()
-        self._replicas.unfit.clear()  # families that could not go on here are tried again
+        self._replicas.retry_at.clear()  # families that could not go on here are tried again
 
     @property
     def taken_over(self) -> int:
@@ -316,9 +316,9 @@ class Processes(ProcessPlatform):
                     process.blackboard.add(value)
                 self.begin(process)
 
-        process.on_loop(lambda: self._once_held(process, go_on))
+        process.on_loop(lambda: self._after_claim(process, go_on))
 
-    def _once_held(self, process: AgentProcess, change: Callable[[], None]) -> None:
+    def _after_claim(self, process: AgentProcess, change: Callable[[], None]) -> None:
         """Change a process as soon as this program has its lease, or knows that another program has it."""
         if self._repository.has(process):
             change()
@@ -450,13 +450,13 @@ class Processes(ProcessPlatform):
             if any(question.expired for question in each.questions):
                 self._expire(each)
         early = [each for each in family if (left := _seconds_left(each)) is not None and left < _MOST_SKEW]
-        if not self._go_on_with(family) and early:  # the clock of the store is ahead of this one
+        if not self._continue_ready(family) and early:  # the clock of the store is ahead of this one
             for each in early:
                 self._set_timer(each)
         else:
             await self._repository.save(root)
 
-    def _go_on_with(self, family: Sequence[AgentProcess]) -> bool:
+    def _continue_ready(self, family: Sequence[AgentProcess]) -> bool:
         """Continue the processes that a program left in the middle of their work. Returns whether there are any.
 
         Processes that it had been asked to end, and had not ended yet, end now.
@@ -514,7 +514,7 @@ class Processes(ProcessPlatform):
                     decline(process, question, "Nobody answered in time.", "expired")
             self._let_go_on(process)
 
-        self._once_held(process, expire)
+        self._after_claim(process, expire)
 
     # What ends.
 
@@ -535,7 +535,7 @@ class Processes(ProcessPlatform):
         assert isinstance(wanted, Killed | Terminated)
 
         async def taken() -> bool:
-            return await self._repository.claim(process) or not await self._replicas.send(process, _to_end(wanted))
+            return await self._repository.claim(process) or not await self._replicas.send(process, _end_command(wanted))
 
         try:
             try:
@@ -555,7 +555,7 @@ class Processes(ProcessPlatform):
         """End a process that today's classes cannot read, and its family, whoever runs it. Raises `StoreError`."""
         kill = partial(kill_unreadable, self._repository.store, process_id, reason)
         if not await kill():
-            await self._replicas.send_to(process_id, _to_end(Killed(reason)), kill)
+            await self._replicas.send_to(process_id, _end_command(Killed(reason)), kill)
 
     async def erase(self, process_id: str, reason: str) -> None:
         """End a process that a caller started, with its family, and drop all that is stored of them, for good.
@@ -568,7 +568,7 @@ class Processes(ProcessPlatform):
                 process.kill(reason)
                 await process.rest()
         erased = partial(self._repository.erase, process_id)
-        while not await erased() and await self._replicas.send_to(process_id, _to_end(Killed(reason)), erased):
+        while not await erased() and await self._replicas.send_to(process_id, _end_command(Killed(reason)), erased):
             pass  # the program that ran it has ended it, and gives its lease back next
 
     # Answers and new objects.
@@ -589,7 +589,7 @@ class Processes(ProcessPlatform):
             if await self._replicas.send(process, command):
                 return
         if not had and self.drives:
-            self._go_on_with(process.family)
+            self._continue_ready(process.family)
         try:
             asker, question = find_question(process, question_id)
             if question.expired:
@@ -623,7 +623,7 @@ class Processes(ProcessPlatform):
                 if await self._replicas.send(process, {"do": "tell", "objects": written, "caller": by, "token": token}):
                     return
                 had = False  # its program is gone, and this one has it now
-            if not had and self.drives and self._go_on_with(process.family):
+            if not had and self.drives and self._continue_ready(process.family):
                 continue  # a program had ended in the middle of its turn
             if not process.active:
                 break
@@ -677,7 +677,7 @@ class Processes(ProcessPlatform):
         """
         if self._repository.has(process) or not self.drives:
             return
-        if await self._repository.claim(process) and not self._go_on_with(process.family):
+        if await self._repository.claim(process) and not self._continue_ready(process.family):
             await self._repository.release(process)
 
     async def go_on(self, process: AgentProcess, *, retry: bool) -> None:
@@ -737,7 +737,7 @@ class Processes(ProcessPlatform):
                 raise BadInput(f"Process {process_id} runs in a program that does not know this command.")
 
 
-def _to_end(wanted: Killed | Terminated) -> Command:
+def _end_command(wanted: Killed | Terminated) -> Command:
     """The command to end a process."""
     return {"do": "end", "kill": isinstance(wanted, Killed), "reason": wanted.reason}
 

@@ -99,7 +99,7 @@ class Replicas:
         """The leases of families that are to go on here."""
         self._orphans: Mapping[str, Lease] = {}
         """The leases of this program in the store, by root, that it did not know when it looked last."""
-        self.unfit: dict[str, float] = {}
+        self.retry_at: dict[str, float] = {}
         """The roots of families that cannot go on here, but perhaps elsewhere; each with the time of its next try."""
         self._delivered: set[str] = set()
         """The roots of the families that the engine delivered here and that do not rest."""
@@ -205,8 +205,8 @@ class Replicas:
     async def _look(self) -> None:
         """Take over processes that nobody runs, begin to carry out commands, and follow processes of other programs."""
         if self._takes_over:
-            self.unfit = {root: until for root, until in self.unfit.items() if until > time.monotonic()}
-            self._taken += await self._store.due(_BATCH, without=self.unfit)
+            self.retry_at = {root: until for root, until in self.retry_at.items() if until > time.monotonic()}
+            self._taken += await self._store.due(_BATCH, without=self.retry_at)
         while self._taken:
             lease = self._taken[0]
             try:
@@ -219,7 +219,7 @@ class Replicas:
             except Exception as error:
                 trace = None if isinstance(error, Unreadable) else error
                 _log.error("Process %s cannot go on here: %s", lease.root, error, exc_info=trace)
-                self.unfit[lease.root] = time.monotonic() + _LATER
+                self.retry_at[lease.root] = time.monotonic() + _LATER
                 await self._repository.give_back(lease)
             self._taken.popleft()
         for message in await self._store.inbox():

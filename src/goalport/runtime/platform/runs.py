@@ -79,20 +79,20 @@ class Disconnect:
 
     def __init__(self) -> None:
         self.gone = False
-        self._then: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], None]] = []
 
-    def then(self, do: Callable[[], None]) -> None:
+    def add_callback(self, do: Callable[[], None]) -> None:
         """Call `do` when the client disconnects, or at once if it has."""
         if self.gone:
             do()
         else:
-            self._then.append(do)
+            self._callbacks.append(do)
 
     def note(self) -> None:
         """Note that the client has disconnected, and run the callbacks once."""
         if not self.gone:
             self.gone = True
-            for do in self._then:
+            for do in self._callbacks:
                 do()
 
 

@@ -127,7 +127,7 @@ def newest(kind: object) -> Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Filled:
+class _StepResolver:
     """Fills parameters of a step that are not read as those of an action: a `Resolver` of goalport.
 
     A parameter without an annotation gets the offered object, or its default, as in `lambda context, model=model: …`; a
@@ -175,7 +175,7 @@ class Step(Generic[R]):
             match each:
                 case Injected(type=kind) if kind in _WITH_AI:
                     return True
-                case Resolved(name=name, resolver=_Filled(offers)) if offers.get(name) is context_itself:
+                case Resolved(name=name, resolver=_StepResolver(offers)) if offers.get(name) is context_itself:
                     return True
                 case _:
                     pass
@@ -241,7 +241,7 @@ def read_step(function: Function[R], kind: type[R], *offered: Sequence[Offer]) -
         if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
     ]
     offers = next((each for each in offered if len(each) == len(names)), ())
-    resolver = _Filled(dict(zip(names, offers, strict=False)))
+    resolver = _StepResolver(dict(zip(names, offers, strict=False)))
     inside: Any = function
     while isinstance(inside, partial):
         inside = inside.func

@@ -111,7 +111,7 @@ class Authentication:
         Raises `SettingsError` if a part of it cannot be used: a server must not start without a check that is set.
         """
         auth, client = settings.auth, ProviderClient()
-        verifiers: list[Verifier] = [ApiKeys(settings)] if settings.asks_for_keys else []
+        verifiers: list[Verifier] = [ApiKeys(settings)] if settings.uses_keys else []
         fetch_keys = None
         if auth.issuers:
             from goalport.server.auth.jwt import JwtVerifier  # its library is loaded only if there are any

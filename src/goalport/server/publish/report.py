@@ -122,7 +122,7 @@ def models_in_words(platform: AgentPlatform) -> Iterator[str]:
     number = sum(asking.values())
     if not number:
         return
-    name, why = platform.models.default, platform.models.unready(platform.models.default)
+    name, why = platform.models.default, platform.models.why_not_ready(platform.models.default)
     if not why:
         yield f"model {name}: ready, for {counted(number, 'action')}"
         return

@@ -206,10 +206,10 @@ def startup_report(publisher: Publisher, address: str = "", doors: Sequence[Door
 
 def _connecting(settings: Settings, address: str, doors: Sequence[Door]) -> Iterator[str]:
     """The lines about who may call, and how clients connect."""
-    if settings.workers == "auto" and settings.several_workers_need:
-        yield f"  one process, though workers is auto: several need {settings.several_workers_need}"
+    if settings.workers == "auto" and settings.missing_for_several_workers:
+        yield f"  one process, though workers is auto: several need {settings.missing_for_several_workers}"
     auth, way = settings.auth, "  Callers authenticate by"
-    if settings.asks_for_keys:
+    if settings.uses_keys:
         yield f"{way} a key: `goalport keys new NAME` makes one, `goalport connect CLIENT --key KEY` uses it"
     yield from (f"{way} a token of {each.issuer}" for each in (*auth.issuers, *auth.introspection))
     if auth.trusted_proxies:
@@ -232,7 +232,7 @@ def _connect_command(url: str, settings: Settings) -> str:
     It works in the folder where the server was started or, if the server has a public URL, on any machine.
     """
     if settings.public_url:
-        key = ["--key", "KEY"] if settings.asks_for_keys else []
+        key = ["--key", "KEY"] if settings.uses_keys else []
         return shlex.join(["goalport", "connect", "claude-code", "--url", url, *key])
     program, beside = "goalport", Path(sys.executable).with_name("goalport")
     if not shutil.which(program) and beside.exists():
@@ -301,7 +301,7 @@ async def _reload(publisher: Publisher, *, logs: bool) -> None:
     async with publisher.loading:
         try:
             with ExitStack() as undone:
-                undone.callback(Importable.now().put_back)
+                undone.callback(Importable.now().restore)
                 fresh, problems = await anyio.to_thread.run_sync(load)
                 worse = [each for each in problems if each not in publisher.publication.problems]
                 if not worse:

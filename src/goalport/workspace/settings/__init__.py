@@ -7,13 +7,13 @@ from goalport.workspace.settings.settings import (
     audit_file_of,
     audit_of,
     environment_of,
-    keeps_audit,
     listed_settings,
     load_settings,
     read_declared,
     secrets_in,
     secrets_of,
     share_environment,
+    writes_audit,
 )
 from goalport.workspace.settings.tables import (
     AuditSettings,
@@ -49,11 +49,11 @@ __all__ = [
     "audit_file_of",
     "audit_of",
     "environment_of",
-    "keeps_audit",
     "listed_settings",
     "load_settings",
     "read_declared",
     "secrets_in",
     "secrets_of",
     "share_environment",
+    "writes_audit",
 ]

@@ -267,7 +267,7 @@ class Settings(Sources):
     """How goalport works with models, whichever provider they come from."""
 
     @property
-    def several_workers_need(self) -> str:
+    def missing_for_several_workers(self) -> str:
         """What this server lacks to have several workers, in words; empty: nothing."""
         if sys.platform == "win32":
             return "Linux or macOS"
@@ -278,7 +278,7 @@ class Settings(Sources):
         """How many processes serve over HTTP. A configured number is returned even if several are not possible."""
         if self.workers != "auto":
             return self.workers
-        return 1 if self.several_workers_need else usable_cores()
+        return 1 if self.missing_for_several_workers else usable_cores()
 
     @property
     def on_loopback(self) -> bool:
@@ -292,7 +292,7 @@ class Settings(Sources):
         return self.workspace / Path(named).expanduser() if named else self.data_dir / _KEY_FILE
 
     @property
-    def asks_for_keys(self) -> bool:
+    def uses_keys(self) -> bool:
         """Whether callers are authenticated by API keys."""
         if self.auth.keys is not None:
             return self.auth.keys
@@ -310,7 +310,7 @@ class Settings(Sources):
     def authenticates(self) -> bool:
         """Whether callers are authenticated, in any way."""
         auth = self.auth
-        return self.asks_for_keys or bool(auth.issuers or auth.introspection or auth.trusted_proxies)
+        return self.uses_keys or bool(auth.issuers or auth.introspection or auth.trusted_proxies)
 
     @property
     def open_to_others(self) -> bool:
@@ -606,7 +606,7 @@ def _leaves(path: tuple[str, ...], value: object) -> Iterator[tuple[tuple[str, .
         yield path, value
 
 
-def keeps_audit(settings: Settings) -> bool:
+def writes_audit(settings: Settings) -> bool:
     """Whether the audit log is written: as `audit.enabled` says, else where callers are authenticated."""
     return settings.authenticates if settings.audit.enabled is None else settings.audit.enabled
 
@@ -618,7 +618,7 @@ def audit_file_of(settings: Settings) -> Path:
 
 def audit_of(settings: Settings) -> Audit | None:
     """The audit log; None: the settings ask for none. Its file is not opened before something is written."""
-    if not keeps_audit(settings):
+    if not writes_audit(settings):
         return None
     return Audit(audit_file_of(settings), max_bytes=settings.audit.max_bytes, keep=settings.audit.keep)
 

@@ -154,7 +154,7 @@ def _skill(name: str, offered: Offered) -> a2a.AgentSkill:
 def _schemes(settings: Settings) -> Iterator[tuple[str, a2a.SecurityScheme]]:
     """How callers may prove who they are; any of these is enough."""
     bearer, auth = a2a.HTTPAuthSecurityScheme, settings.auth
-    if settings.asks_for_keys:
+    if settings.uses_keys:
         about = "An API key of this server"
         yield "apiKey", a2a.SecurityScheme(http_auth_security_scheme=bearer(scheme="Bearer", description=about))
         header = a2a.APIKeySecurityScheme(location="header", name="X-API-Key", description=about)

@@ -256,7 +256,7 @@ class CallContext:
         """A cancel scope for a handler; it is cancelled when the client of its request disconnects."""
         scope = anyio.CancelScope()
         if self.disconnect is not None:
-            self.disconnect.then(scope.cancel)
+            self.disconnect.add_callback(scope.cancel)
         return scope
 
 
@@ -303,7 +303,7 @@ class Observer:
             return await wait(patience)
         watch = Watch(self._run)
         if context.disconnect is not None:
-            context.disconnect.then(watch.leave)
+            context.disconnect.add_callback(watch.leave)
         with watch, context.state.cancellations.reachable(context.session, context.request_id, watch):
             return await wait(patience)
 

@@ -82,7 +82,7 @@ class RestDoor:
                 {
                     "name": each.name,
                     "provider": each.provider,
-                    "ready": not models.unready(each.name),
+                    "ready": not models.why_not_ready(each.name),
                     "default": each.name == models.default,
                 }
                 for each in models.cards()
