@@ -49,7 +49,7 @@ class _Family:
 
     root: str
     version: int = 0
-    held: bool = True
+    leased: bool = True
     """Whether something runs it."""
     members: dict[str, StoredProcess] = field(default_factory=dict[str, StoredProcess])
     events: list[EventRecord] = field(default_factory=list[EventRecord])
@@ -130,14 +130,14 @@ class InMemoryProcessStore(ProcessStore):
 
     async def release(self, lease: Lease, /) -> None:
         family = self._family_of.get(lease.root)
-        if family is not None and family.held and lease.token == _TOKEN:
+        if family is not None and family.leased and lease.token == _TOKEN:
             self._release(family)
 
     async def versions(self, roots: Sequence[str], /) -> Mapping[str, int]:
         return {each: family.version for each in roots if (family := self._rooted(each)) is not None}
 
     async def held(self, roots: Sequence[str], /) -> Sequence[str]:
-        return [each for each in roots if (family := self._rooted(each)) is not None and family.held]
+        return [each for each in roots if (family := self._rooted(each)) is not None and family.leased]
 
     async def find(self, process_id: str, /) -> ProcessRecord | None:
         family = self._family_of.get(process_id)
@@ -187,7 +187,7 @@ class InMemoryProcessStore(ProcessStore):
         over: list[tuple[datetime, int, _Family]] = []
         for place, (each, family) in enumerate(self._family_of.items()):
             at, members = family.record.finished_at, family.members.values()
-            if each == family.root and at and not family.held and all(member.process.final for member in members):
+            if each == family.root and at and not family.leased and all(member.process.final for member in members):
                 over.append((at, place, family))
         newest = sorted(over, reverse=True)
         kept = [family for at, _, family in newest[:keep] if at >= before]
@@ -237,13 +237,13 @@ class InMemoryProcessStore(ProcessStore):
 
     def _hold(self, family: _Family) -> None:
         """Keep a family as long as something runs it."""
-        family.held = True
+        family.leased = True
         for each in (*self._ended.values(), self._waiting):
             each.pop(family.root, None)
 
     def _release(self, family: _Family) -> None:
         """Drop the families that ended first, beyond the window and unless somebody watches them."""
-        family.held = False
+        family.leased = False
         long = family.record.long
         if not all(each.process.ended for each in family.members.values()):
             if family.record.status == "waiting":
@@ -365,10 +365,10 @@ def _added(known: StoredProcess, new: StoredProcess) -> StoredProcess:
         history=_continued(known.history, new.history, new.history_from),
         spendings=_continued(known.spendings, new.spendings, new.spendings_from),
         questions=_merged(known.questions, new.questions),
-        journal=_merged([each for each in known.journal if each.action not in new.over], new.journal),
+        journal=_merged([each for each in known.journal if each.action not in new.ended_actions], new.journal),
         history_from=0,
         spendings_from=0,
-        over=(),
+        ended_actions=(),
     )
 
 

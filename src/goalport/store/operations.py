@@ -62,9 +62,9 @@ class ObservedDatabase:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.wait_for_changes, self.trim, self.close = database.wait_for_changes, database.trim, database.close
-        self.refused = False
+        self.last_write_failed = False
         """Whether the last write failed."""
-        self.tell: Callable[[str, float, bool], None] = lambda _kind, _seconds, _failed: None
+        self.on_transaction: Callable[[str, float, bool], None] = lambda _kind, _seconds, _failed: None
         """Called after each `read` or `write` with its seconds, and whether the database failed."""
 
     @property
@@ -88,8 +88,8 @@ class ObservedDatabase:
             failed = True
             raise
         finally:
-            self.refused = failed if kind == "write" else self.refused
-            self.tell(kind, time.monotonic() - begun, failed)
+            self.last_write_failed = failed if kind == "write" else self.last_write_failed
+            self.on_transaction(kind, time.monotonic() - begun, failed)
 
 
 class Commit(asyncio.Future[T]):

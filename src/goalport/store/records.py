@@ -124,7 +124,7 @@ class StoredProcess(NamedTuple):
     """In a change, the number of history entries before these."""
     spendings_from: int = 0
     """In a change, the number of costs before these."""
-    over: Sequence[str] = ()
+    ended_actions: Sequence[str] = ()
     """In a change, the actions whose stored steps are deleted before the steps of the change are added."""
 
 
@@ -149,7 +149,7 @@ class Runner(NamedTuple):
     """Whether its heartbeat is recent; otherwise others may take the family over."""
 
 
-class Message(NamedTuple):
+class ProgramMessage(NamedTuple):
     """A message from a program to the one that runs a family."""
 
     number: int
@@ -423,7 +423,7 @@ class ProcessStore(Protocol):
         """Send a message (JSON data) to the program that runs a family; return its number."""
         return 0
 
-    async def inbox(self) -> Sequence[Message]:
+    async def inbox(self) -> Sequence[ProgramMessage]:
         """The unanswered messages for the families whose leases this program has, oldest first."""
         return ()
 

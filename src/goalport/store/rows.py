@@ -39,7 +39,7 @@ class ProcessRows(NamedTuple):
     process: dict[str, object]
     parts: Mapping[str, Sequence[dict[str, object]]]
     """The rows of its parts, by table."""
-    over: Sequence[str]
+    ended_actions: Sequence[str]
     """The actions whose stored steps are deleted first."""
 
 
@@ -84,7 +84,7 @@ def rows_of(stored: StoredProcess) -> ProcessRows:
         ],
         "journal": [row(each, "value") for each in stored.journal],
     }
-    return ProcessRows(process, parts, stored.over)
+    return ProcessRows(process, parts, stored.ended_actions)
 
 
 def stored_processes(processes: Sequence[Row], parts: Mapping[str, Sequence[Row]]) -> Sequence[StoredProcess]:

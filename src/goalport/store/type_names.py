@@ -187,10 +187,10 @@ _MARK: Final = "__goalport_persistent__"
 _NAME: Final = re.compile(r"[A-Za-z_][\w.\-:]*")
 _FOLDERS: Final = ("agents.", "tools.")
 """The folders of a workspace. Names of equally named installed packages begin with a slash."""
-_WINGS: Final = ("agents", "base", "knowledge", "models", "runtime", "server", "tools")
+_OMITTED_FOLDERS: Final = ("agents", "base", "knowledge", "models", "runtime", "server", "tools")
 """The folders of goalport that names omit: `goalport.domain.wait_for:WaitFor`, wherever `domain` is."""
-_IN_WING: Final = re.compile(r"goalport\.(?:agents|base|knowledge|models|runtime|server|tools(?=\.upstream))\.")
-_MOVED: Final = {
+_OMITTED_PREFIX: Final = re.compile(r"goalport\.(?:agents|base|knowledge|models|runtime|server|tools(?=\.upstream))\.")
+_STORED_NAMES: Final = {
     "goalport.domain.decorators:PlannerType": "goalport.domain.planner_type:PlannerType",
     "goalport.domain.signature:UserInput": "goalport.domain.values:UserInput",
     **{
@@ -203,8 +203,8 @@ _MOVED: Final = {
     },
 }
 """Classes of goalport in lower rooms, which cannot use `@persistent`: today's name, and the stored one."""
-_STAND: Final = {stored: now for now, stored in _MOVED.items()}
-_LATE: Final = frozenset({"mcp_types", "pydantic_ai.messages", "pydantic_ai.usage"})
+_CURRENT_NAMES: Final = {stored: now for now, stored in _STORED_NAMES.items()}
+_LATE_MODULES: Final = frozenset({"mcp_types", "pydantic_ai.messages", "pydantic_ai.usage"})
 """Modules that goalport imports late, and whose objects its records contain."""
 _LOCAL: Final = "<locals>"
 
@@ -291,9 +291,9 @@ class TypeNames:
             module = above
         if module.startswith(self._package):
             return f"{module.removeprefix(self._package)}:{qualname}"
-        module = _IN_WING.sub("goalport.", module)
+        module = _OMITTED_PREFIX.sub("goalport.", module)
         found = f"{'/' if f'{module}.'.startswith(_FOLDERS) else ''}{module}:{qualname}"
-        return _MOVED.get(found, found)
+        return _STORED_NAMES.get(found, found)
 
     def find(self, name: str) -> Any:
         """The class, `NewType` or alias of a name. Raises `Unreadable` if there is none, or more than one."""
@@ -317,12 +317,12 @@ class TypeNames:
             raise Unreadable(name, f"{both} have this persistent name.", "Give each a name of its own.")
         if marked:
             return marked[0]
-        module, _, qualname = _STAND.get(name, name).partition(":")
+        module, _, qualname = _CURRENT_NAMES.get(name, name).partition(":")
         if module.startswith(_FOLDERS):
             module = f"{self._package}{module}"
         elif module.startswith("goalport."):
-            stands = (f"goalport.{wing}.{module.removeprefix('goalport.')}" for wing in _WINGS)
-            module = next((each for each in stands if each in self._modules), module)
+            candidates = (f"goalport.{folder}.{module.removeprefix('goalport.')}" for folder in _OMITTED_FOLDERS)
+            module = next((each for each in candidates if each in self._modules), module)
         found = self._lookup(module.removeprefix("/"), qualname) if qualname else None
         if found is None:
             hint = "" if qualname else offer(name, sorted(self._marked), none="")
@@ -334,7 +334,7 @@ class TypeNames:
         """The type with a qualified name in a module, or None. Runs no code of the module or of classes."""
         if (module, qualname) == ("builtins", "NoneType"):
             return NoneType
-        if module in _LATE and module not in self._modules:
+        if module in _LATE_MODULES and module not in self._modules:
             with suppress(ImportError):
                 importlib.import_module(module)
         place: Any = self._modules.get(module)

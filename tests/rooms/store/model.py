@@ -23,7 +23,7 @@ class Process:
         )
         objects, history, spendings, questions, journal = self.parts
         for number, step in tuple(journal.items()):
-            if getattr(step, "action", None) in change.over:
+            if getattr(step, "action", None) in change.ended_actions:
                 del journal[number]
         objects.update({each.number: each for each in change.objects})
         history.update(enumerate(change.history, change.history_from))

@@ -71,7 +71,7 @@ def changed(draw: st.DrawFn, root: str) -> StoredProcess:
         draw(numbered(st.builds(JournalRecord, PLACES, ACTIONS, st.just("reply"), ACTIONS, JSON))),
         history_from=draw(PLACES),
         spendings_from=draw(PLACES),
-        over=draw(st.lists(ACTIONS, max_size=1)),
+        ended_actions=draw(st.lists(ACTIONS, max_size=1)),
     )
 
 

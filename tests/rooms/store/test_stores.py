@@ -18,9 +18,9 @@ from goalport.store import (
     EventRecord,
     JournalRecord,
     Lease,
-    Message,
     ObjectRecord,
     ProcessStore,
+    ProgramMessage,
     QuestionRecord,
     StoredProcess,
 )
@@ -116,7 +116,9 @@ async def test_the_steps_of_actions_that_are_over_are_forgotten(store: ProcessSt
     steps = [JournalRecord(number, action, "reply", "a", number) for number, action in enumerate(["A.a", "A.b", "A.a"])]
     lease = await started(store, StoredProcess(record("one"), journal=steps))
     later = JournalRecord(3, "A.a", "begun", "", 2)
-    await store.save([StoredProcess(record("one"), journal=[later], over=["A.a"])], lease, wake_at=None, release=True)
+    await store.save(
+        [StoredProcess(record("one"), journal=[later], ended_actions=["A.a"])], lease, wake_at=None, release=True
+    )
     assert (await member(store, "one")).journal == [steps[1], later]
 
 
@@ -283,7 +285,10 @@ async def test_a_message_is_given_to_who_runs_the_family_until_there_is_a_reply(
     first, second = await shared.send("child", {"do": "stop"}), await shared.send("one", None)
     for each in ("rests", "nobody"):
         await shared.send(each, "?")
-    assert list(await shared.inbox()) == [Message(first, "child", {"do": "stop"}), Message(second, "one", None)]
+    assert list(await shared.inbox()) == [
+        ProgramMessage(first, "child", {"do": "stop"}),
+        ProgramMessage(second, "one", None),
+    ]
     assert await shared.replied(first) is None
     await shared.reply(first, ["done"])
     await shared.reply(first, "a second reply")

@@ -443,14 +443,14 @@ def _generic_test(origin: type, arguments: Arguments, *, lenient: bool) -> _Test
         unknown = lenient and all(Any in each for each in known)
         if unknown and not collection:
             return True
-        held = _values_by_parameter(value, origin, arguments)
+        by_parameter = _values_by_parameter(value, origin, arguments)
         wanted = [each for each in arguments if each is not Ellipsis]
-        if held is None or len(held) != len(wanted):
+        if by_parameter is None or len(by_parameter) != len(wanted):
             return False
         kinds = known[0] if known and len(known[0]) == len(arguments) else (None,) * len(wanted)
         return all(
             (unknown or bool(values)) and _all_of(values, declared_kind, kind, lenient=lenient)
-            for values, declared_kind, kind in zip(held, kinds, wanted, strict=False)
+            for values, declared_kind, kind in zip(by_parameter, kinds, wanted, strict=False)
         )
 
     return test
@@ -470,11 +470,11 @@ def _is_collection(origin: type) -> bool:
 def _values_by_parameter(value: Any, origin: type, arguments: Arguments) -> Sequence[Collection[object]] | None:
     """The values in an object for each type parameter of its type; None if the number of parameters differs."""
     if not _is_collection(origin):
-        held: dict[object, list[object]] = {each: [] for each in parameters_of(origin)}
+        by_parameter: dict[object, list[object]] = {each: [] for each in parameters_of(origin)}
         for name, kind in field_kinds(origin).items():
             for parameter, each in _values_of_parameters(getattr(value, name, None), kind):
-                held.setdefault(parameter, []).append(each)
-        return [held[each] for each in parameters_of(origin)]
+                by_parameter.setdefault(parameter, []).append(each)
+        return [by_parameter[each] for each in parameters_of(origin)]
     if origin is tuple and arguments[-1:] != (Ellipsis,):
         return [(each,) for each in value] if len(value) == len(arguments) else None
     if issubclass(origin, Mapping) and len(arguments) == _KEY_AND_VALUE:

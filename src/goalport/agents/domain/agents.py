@@ -243,7 +243,7 @@ class Cost(_Declared):
     owner: object = None
 
 
-def _once(declared: Iterable[D]) -> tuple[D, ...]:
+def _unique(declared: Iterable[D]) -> tuple[D, ...]:
     """Remove duplicates: a state that several agents use was read once for each of them.
 
     A declaration with a provided parameter belongs to one agent only, so it is no duplicate.
@@ -331,6 +331,6 @@ class Agent:
         answers = [each for agent in others for each in agent.conditions if each.name not in own]
         return replace(
             self,
-            actions=_once((*self.actions, *(action for each in others for action in each.actions))),
-            conditions=_once((*self.conditions, *answers)),
+            actions=_unique((*self.actions, *(action for each in others for action in each.actions))),
+            conditions=_unique((*self.conditions, *answers)),
         )

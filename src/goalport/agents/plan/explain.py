@@ -99,7 +99,7 @@ def prune(problem: Problem) -> frozenset[str]:
     return frozenset(useful)
 
 
-ITSELF = -1
+NO_MOVE = -1
 
 
 def missing_for(reach: Reach, goal: PlanGoal) -> tuple[Missing, ...]:
@@ -124,7 +124,7 @@ class Lack(NamedTuple):
     size: int
     """The number of missing facts; a fact that two preconditions share counts twice."""
     by: int
-    """The move that would give the literal, or ITSELF if the literal itself is the missing fact."""
+    """The move that would give the literal, or NO_MOVE if the literal itself is the missing fact."""
     literal: int
 
 
@@ -160,7 +160,7 @@ class Lacks:
         producers = {index for literal in blocked for index in self._system.achievers[literal]}
         waiting = {index: len(self._reach.lacking(index)) for index in producers}
         itself = (each for each in blocked if each in self._circular or not self._system.achievers[each])
-        queue = [Lack(1, ITSELF, literal) for literal in itself]
+        queue = [Lack(1, NO_MOVE, literal) for literal in itself]
         for index in producers:
             if not waiting[index]:
                 queue += self._gifts(index)
@@ -202,14 +202,14 @@ class Lacks:
             chain = chains[literal]
             fact, value = self._system.fact(literal)
             by = self._lacks[literal].by
-            if by == ITSELF or self._reach.excluded(by):
+            if by == NO_MOVE or self._reach.excluded(by):
                 achievers = self._system.achievers[literal]
                 is_circular = literal in self._circular
                 blocked = achievers if is_circular else [each for each in achievers if self._reach.excluded(each)]
                 actions = tuple(dict.fromkeys(self._system.moves[each].operator.action for each in blocked))
                 why = Circular(actions) if is_circular else Excluded(actions)
                 yield Missing(fact, value, why if achievers else unproduced(self._reach.problem, fact), chain)
-            if by != ITSELF:
+            if by != NO_MOVE:
                 consumer = Consumer(self._system.moves[by].operator, fact, value)
                 fresh = [each for each in self._reach.lacking(by) if each not in chains]
                 chains.update(dict.fromkeys(fresh, (consumer, *chain)))

@@ -154,12 +154,12 @@ class KnownPlan:
     """For each state before a step, as bits, the number of steps before it."""
     literals: tuple[int, ...]
     """The literal of each bit of a state."""
-    held: tuple[int, ...]
+    static_literals: tuple[int, ...]
     """Relevant literals that no step of the search task can make false."""
 
     def rest(self, holding: bytearray) -> tuple[Operator, ...] | None:
         """The remaining steps, if `holding` is one of the plan's states; else None."""
-        if not all(map(holding.__getitem__, self.held)):
+        if not all(map(holding.__getitem__, self.static_literals)):
             return None
         digits = bytes(map(holding.__getitem__, reversed(self.literals))).translate(AS_DIGITS)
         taken = self.states.get(int(digits or b"0", 2))

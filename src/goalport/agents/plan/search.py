@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from goalport.agents.plan.problem import Fact, HasRun, Holds, KnownPlan, Operator, PlanGoal, Problem, total
 from goalport.agents.plan.reasons import Reliance, needed
-from goalport.agents.plan.task import Bound, Graph, Landmarks, Task, fruitful, numbers, task_for, wanted_literals
+from goalport.agents.plan.task import Bound, Graph, Landmarks, Task, numbers, task_for, useful_steps, wanted_literals
 
 
 class RelaxedPlan(NamedTuple):
@@ -52,7 +52,7 @@ def settled_steps(task: Task, state: int, bound: Bound, relaxed: RelaxedPlan) ->
     steps = [(index, step) for index, step in enumerate(task.steps) if not bound.left[index]]
     others, settled = _others(task, relaxed.path), list[int]()
     while state & task.goal != task.goal:
-        possible = fruitful(steps, state)
+        possible = useful_steps(steps, state)
         index, step = next(possible)
         needed, taken = others.pop(index, (-1, -1))
         disturbs = state & ~step.kept & needed or step.given & taken
@@ -105,16 +105,16 @@ def _givers(graph: Graph, state: int, costs: Sequence[int]) -> dict[int, int]:
     """For each literal the step that gives it most cheaply, including the costs of its needs; in the order of cost."""
     givers: dict[int, int] = {}
     waiting, spent = list(graph.counts), list(costs)
-    held = {*numbers(state & graph.valued), graph.nothing}
-    queue = [(0, -1, literal) for literal in held]
-    offers: dict[int, tuple[int, int]] = dict.fromkeys(held, (0, -1))
+    initial = {*numbers(state & graph.valued), graph.nothing}
+    queue = [(0, -1, literal) for literal in initial]
+    offers: dict[int, tuple[int, int]] = dict.fromkeys(initial, (0, -1))
     done: set[int] = set()
     while queue:
         cost, giver, literal = heappop(queue)
         if literal in done:
             continue
         done.add(literal)
-        if literal not in held:
+        if literal not in initial:
             givers[literal] = giver
         for index in graph.consumers[literal]:
             spent[index] += cost
@@ -389,7 +389,7 @@ def _searched(problem: Problem, goal: PlanGoal, until: float | None) -> Found:
     for number, move in enumerate(moves, start=1):
         state = steps[move].after(state)
         states[state] = number
-    known = KnownPlan(tuple(steps[move].operator for move in moves), states, task.literals, task.held)
+    known = KnownPlan(tuple(steps[move].operator for move in moves), states, task.literals, task.static_literals)
     problem.system.known_plans.remember(question, known)
     return Found(known.steps, search.expansions)
 
@@ -476,7 +476,7 @@ class Search:
 
     def _expand(self, node: Node) -> None:
         task = self._task
-        for index, step in fruitful(enumerate(task.steps), node.state):
+        for index, step in useful_steps(enumerate(task.steps), node.state):
             # Cuts with this step have paid for it, and are no cuts of the next state.
             estimate = node.estimate + node.bound.left[index]
             cost, path = node.cost + task.weights[index], (*node.path, index)
@@ -490,7 +490,7 @@ class Search:
 NIRVANA = PlanGoal("Nirvana", {Holds("nirvana"): True})
 """Never reached, so that a process continues as long as there is something to do."""
 
-_TOLD = 5
+_MOST_NAMED = 5
 """The most blocked actions that a message names."""
 
 T = TypeVar("T", PlanGoal, Operator)
@@ -530,9 +530,9 @@ def idleness(problem: Problem) -> str:
     waiting = [(name, fact) for name, fact in lacks.items() if fact and fact[0] != HasRun(name)]
     if not waiting:
         return "every action has run, or is left out"
-    told = "; ".join(f"{name} needs {needed(fact, value=value)}" for name, (fact, value) in waiting[:_TOLD])
-    more = len(waiting) - _TOLD
-    return f"{told}{f'; and {more} more cannot run either' if more > 0 else ''}"
+    named = "; ".join(f"{name} needs {needed(fact, value=value)}" for name, (fact, value) in waiting[:_MOST_NAMED])
+    more = len(waiting) - _MOST_NAMED
+    return f"{named}{f'; and {more} more cannot run either' if more > 0 else ''}"
 
 
 def _most_valuable(problem: Problem, candidates: Iterable[T], worth: Callable[[T], float]) -> T | Undecided | None:

@@ -52,14 +52,14 @@ class Task:
     goal_literals: tuple[int, ...]
     literals: tuple[int, ...]
     """The system's number of each of the task's literals."""
-    held: tuple[int, ...]
+    static_literals: tuple[int, ...]
     """The system's numbers of relevant literals that hold and that no step takes away."""
     steps: tuple[Step, ...]
     """In the order that breaks ties."""
     weights: tuple[int, ...]
 
 
-def fruitful(steps: Iterable[tuple[int, Step]], state: int) -> Iterator[tuple[int, Step]]:
+def useful_steps(steps: Iterable[tuple[int, Step]], state: int) -> Iterator[tuple[int, Step]]:
     """The numbered steps that are applicable in a state and add a new literal."""
     absent = ~state
     for numbered in steps:
@@ -143,7 +143,7 @@ class Relevance:
             goal=_bits(goal),
             goal_literals=goal,
             literals=tuple(self._produced),
-            held=tuple(literal for literal in self._order if literal not in numbers),
+            static_literals=tuple(literal for literal in self._order if literal not in numbers),
             steps=tuple(_step(index, move, numbers) for index, move in zip(indexes, moves, strict=True)),
             weights=self._weights(moves),
         )

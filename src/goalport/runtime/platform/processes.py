@@ -117,7 +117,7 @@ class Processes(ProcessPlatform):
         self.contexts = contexts or StoredContexts(store, self.codec)
         """The stores of objects that outlive processes, by id."""
         self.checkpoint, self.store_steps = repository.checkpoint, repository.store_steps
-        self.unfollowed, self.live = repository.let_go, repository.live
+        self.unfollowed, self.live = repository.release_from_memory, repository.live
         self.records, self.counts = repository.records, repository.counts
         self.page_of_records = repository.page_of_records
         self._replicas = Replicas(repository, self._continue_family, self._execute, lease_seconds, engine)
@@ -311,7 +311,7 @@ class Processes(ProcessPlatform):
             raise BadInput(f"Process {process.id} has to be told whether what was interrupted begins again.")
 
         def go_on() -> None:
-            if process.idle and self._repository.has(process):
+            if process.idle and self._repository.may_run(process):
                 for value in objects:
                     process.blackboard.add(value)
                 self.begin(process)
@@ -320,7 +320,7 @@ class Processes(ProcessPlatform):
 
     def _after_claim(self, process: AgentProcess, change: Callable[[], None]) -> None:
         """Change a process as soon as this program has its lease, or knows that another program has it."""
-        if self._repository.has(process):
+        if self._repository.may_run(process):
             change()
         else:
             process.in_background(self._repository.claim_for(process, process.expect(change)))
@@ -352,7 +352,7 @@ class Processes(ProcessPlatform):
 
         task = process.in_background(self._run(process, stepped=stepped), forget)
         self._running[task] = process
-        self._repository.hold(process)
+        self._repository.keep_in_memory(process)
         self._replicas.start()
         if process.parent is not None:
             process.parent.follow_children()
@@ -369,7 +369,7 @@ class Processes(ProcessPlatform):
             await (self._repository.release(process) if process.remote else self._save(process))
             return
         if self._durable:
-            process.storing, process.storing_ends = True, self._repository.is_stored(process)
+            process.withholds_outcome, process.withholds_final = True, self._repository.is_stored(process)
         try:
             await drive(process, stepped=stepped)
         finally:
@@ -509,7 +509,7 @@ class Processes(ProcessPlatform):
         """Decline the questions that have expired, as soon as this program has the process, and let it go on."""
 
         def expire() -> None:
-            for question in process.questions.open if self._repository.has(process) else ():
+            for question in process.questions.open if self._repository.may_run(process) else ():
                 if question.expired:
                     decline(process, question, "Nobody answered in time.", "expired")
             self._let_go_on(process)
@@ -520,8 +520,8 @@ class Processes(ProcessPlatform):
 
     def ended_idle(self, process: AgentProcess, /) -> None:
         if self._durable:
-            process.storing = process.storing_ends = True
-        if self._repository.has(process):
+            process.withholds_outcome = process.withholds_final = True
+        if self._repository.may_run(process):
             self._continue_others(process)
             process.in_background(self._save(process))
         else:
@@ -578,7 +578,7 @@ class Processes(ProcessPlatform):
 
         The answer is stored when this returns. Raises what `AgentPlatform.answer` says, and `StoreError`.
         """
-        had = self._repository.has(process)
+        had = self._repository.may_run(process)
         if not await self._repository.claim(process):
             codec = self.codec(process.id)
             try:  # the response is encrypted if there is a key, as it may be a password
@@ -616,7 +616,7 @@ class Processes(ProcessPlatform):
             await self._repository.when_stored(process)
             return
         while True:
-            had = self._repository.has(process)
+            had = self._repository.may_run(process)
             if not await self._repository.claim(process):
                 codec = self.codec(process.id)
                 written, by = [codec.encode(each) for each in objects], codec.encode(caller)
@@ -675,7 +675,7 @@ class Processes(ProcessPlatform):
 
         Programs that take over processes do this by themselves, after a while. Raises `StoreError`, `Unreadable`.
         """
-        if self._repository.has(process) or not self.drives:
+        if self._repository.may_run(process) or not self.drives:
             return
         if await self._repository.claim(process) and not self._continue_ready(process.family):
             await self._repository.release(process)

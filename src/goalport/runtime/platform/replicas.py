@@ -26,7 +26,7 @@ from goalport.base.errors import (
     Unreadable,
 )
 from goalport.runtime.process import AgentProcess, AgentProcessRepository, ProcessStatus
-from goalport.store import Json, Lease, Message
+from goalport.store import Json, Lease, ProgramMessage
 
 Command = Mapping[str, Json]
 Drive = Callable[[str], Awaitable[bool]]
@@ -226,9 +226,9 @@ class Replicas:
             if message.number not in self._handling:
                 task = self._handling[message.number] = asyncio.create_task(self._reply(message))
                 task.add_done_callback(lambda _, number=message.number: self._handling.pop(number))
-        await self._repository.follow()
+        await self._repository.refresh_watched()
 
-    async def _reply(self, message: Message) -> None:
+    async def _reply(self, message: ProgramMessage) -> None:
         reply: Mapping[str, Json] = {"done": True}
         try:
             await self._handle(message.process, cast("Command", message.value))

@@ -60,7 +60,7 @@ _counting_lock = threading.Lock()
 """Guards the counting of costs and of requested changes, which worker threads do too."""
 _working: set["asyncio.Task[None]"] = set()
 """Strong references to the tasks of processes; the event loop itself keeps only weak ones."""
-_TOLD = 15
+_REMEMBERED_INPUTS = 15
 """The number of earlier inputs whose tokens a process remembers in addition to the last one."""
 
 
@@ -191,11 +191,11 @@ class AgentProcess:
     """Whether this program is shutting down and no longer follows it."""
     durable: bool = field(default=False, init=False)
     """Whether each of its steps is stored, so that it can go on after a crash of the program."""
-    behind: bool = field(default=False, init=False)
+    action_end_unsaved: bool = field(default=False, init=False)
     """Whether the last action's end is not stored yet; it is stored with the next action or the process's end."""
-    storing: bool = field(default=False, init=False)
+    withholds_outcome: bool = field(default=False, init=False)
     """Whether its outcome is withheld until it is stored; see `withheld`."""
-    storing_ends: bool = field(default=False, init=False)
+    withholds_final: bool = field(default=False, init=False)
     """Whether a final outcome is withheld too, because an unstored process would be run again from its beginning."""
     summarized: bool = field(default=False, init=False)
     """Whether only its outcome and its history are kept, because it ended long ago."""
@@ -208,7 +208,7 @@ class AgentProcess:
     _subscribers: Listeners | None = field(default=None, init=False)
     _tasks: int = field(default=0, init=False)
     """The number of its tasks that run, or whose callbacks have not been called yet."""
-    _due: int = field(default=0, init=False)
+    _requested_changes: int = field(default=0, init=False)
     """The number of requested changes, perhaps from other threads, that are not made yet."""
     _waiters: list[asyncio.Future[None]] = field(default_factory=list[asyncio.Future[None]], init=False)
     """One future for each coroutine that waits for a change."""
@@ -292,13 +292,13 @@ class AgentProcess:
     @property
     def changing(self) -> bool:
         """Whether a requested change of it, or of a process that it started, is not made yet."""
-        own = not self.over and (self._due > 0 or self.end_requested is not None)
+        own = not self.over and (self._requested_changes > 0 or self.end_requested is not None)
         return own or any(each.changing for each in self.children)
 
     @property
     def withheld(self) -> bool:
         """Whether its outcome is not shown to anybody yet, because it is not stored yet."""
-        return self.storing and (self.storing_ends or not self.over)
+        return self.withholds_outcome and (self.withholds_final or not self.over)
 
     @property
     def followed(self) -> bool:
@@ -464,16 +464,16 @@ class AgentProcess:
         failed may run again, and actions that were stopped while running start from the beginning; actions that wait
         for people keep waiting. `caller` is the caller of the process with its current scopes; None: unchanged.
         """
-        told, progress = self.turn_start.told, self.progress
-        if token in told:
+        seen, progress = self.turn_start.told, self.progress
+        if token in seen:
             return False
         for action in [*progress.journals.keys() - self.pending]:
             progress.end(action, f"The turn in which {action} ran was stopped.")
         progress.left_out.clear()
         progress.declined.clear()
         progress.impasse_after = -1
-        told = (*told[-_TOLD:], token)
-        self.turn_start = TurnStart(len(progress.history), self.usage, self.seconds_run, told)
+        seen = (*seen[-_REMEMBERED_INPUTS:], token)
+        self.turn_start = TurnStart(len(progress.history), self.usage, self.seconds_run, seen)
         if caller is not None and caller.same_as(self.caller):
             self.caller = caller
         for each in objects:
@@ -492,11 +492,11 @@ class AgentProcess:
                 change()
             finally:
                 with _counting_lock:
-                    self._due -= 1
+                    self._requested_changes -= 1
                 self.notify_waiters()
 
         with _counting_lock:
-            self._due += 1
+            self._requested_changes += 1
         return make
 
     def in_background(
@@ -641,8 +641,8 @@ class AgentProcess:
 
     def publish_outcome(self) -> None:
         """Announce the outcome, now that it is stored, or cannot be."""
-        if self.storing:
-            self.storing = False
+        if self.withholds_outcome:
+            self.withholds_outcome = False
             self.notify_waiters()
 
     def fail(self, reason: str, action: str = "", error: BaseException | None = None) -> None:
@@ -751,7 +751,7 @@ class AgentProcess:
 
     async def checkpoint(self) -> None:
         """Store it between two actions, if its steps are stored."""
-        self.behind = False
+        self.action_end_unsaved = False
         if self.durable:
             await self.platform.checkpoint(self)
             await checkpoint_if_cancelled()

@@ -180,7 +180,7 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     """
     progress = process.progress
     number, planned = len(progress.history) + 1, len(progress.history) + len(process.plan)
-    if process.behind:
+    if process.action_end_unsaved:
         await process.checkpoint()
     journal = progress.begin(action.name)
     if not action.settings.repeatable:
@@ -249,8 +249,8 @@ async def _conclude(process: AgentProcess, action: Action, run: _Run) -> None:
         process.emit(ActionFinished(action.name, *done, process_id=process.id))
     if process.durable:  # the goal's action probably ends the process, whose end is stored anyway
         at_goal = process.goal is not None and process.goal.action == action.name
-        process.behind = at_goal and run.status == "succeeded"
-        if not process.behind:
+        process.action_end_unsaved = at_goal and run.status == "succeeded"
+        if not process.action_end_unsaved:
             await process.checkpoint()
 
 

@@ -69,16 +69,16 @@ class Listeners:
             return
         texts = ((name, getattr(event, name)) for name in _text_fields(type(event)))
         changed = {name: safe for name, text in texts if isinstance(text, str) and (safe := hide_known(text)) != text}
-        told = replace(event, **changed) if changed else event
+        masked = replace(event, **changed) if changed else event
 
-        def tell() -> None:
+        def send() -> None:
             for listener in tuple(self._listeners.values()):
                 try:
-                    listener.on_event(told)
+                    listener.on_event(masked)
                 except Exception:
-                    _log.exception("A listener failed on %r; the process goes on.", told)
+                    _log.exception("A listener failed on %r; the process goes on.", masked)
 
-        self.on_loop(tell)
+        self.on_loop(send)
 
     def on_loop(self, function: Callable[[], None]) -> None:
         """Call a function on the event loop: at once if called there or if the loop is closed, else soon."""

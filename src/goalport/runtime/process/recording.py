@@ -201,7 +201,7 @@ class Recorder:
         self._invocations += len(stored.history)
         self._spendings += len(stored.spendings)
         self._questions.update((each.id, each.status) for each in stored.questions)
-        for action in stored.over:
+        for action in stored.ended_actions:
             self._steps.pop(action, None)
         for each in stored.journal:
             self._steps.setdefault(each.action, set()).add((each.kind, each.name))
@@ -211,7 +211,14 @@ class Recorder:
 
     def has_changes(self, stored: StoredProcess) -> bool:
         """Whether records contain anything that the store does not have yet."""
-        parts = (stored.objects, stored.history, stored.spendings, stored.questions, stored.journal, stored.over)
+        parts = (
+            stored.objects,
+            stored.history,
+            stored.spendings,
+            stored.questions,
+            stored.journal,
+            stored.ended_actions,
+        )
         return any(parts) or self.record is None or stored.process != self.record._replace(definition=None)
 
     def changes(self, process: AgentProcess) -> StoredProcess:
@@ -227,7 +234,7 @@ class Recorder:
                 if each.steps:
                     kept = tuple(step for step in each.steps if self._written(process, each.action, *step[:2], step))
                     history[place] = replace(each, steps=kept)
-        over, steps = self._new_steps(process)
+        ended, steps = self._new_steps(process)
         stored = StoredProcess(
             record_of(process, state, None if value is None else self._number_of(value)),
             [ObjectRecord(first + place, each.value, each.kind) for place, each in enumerate(self._entries[first:])],
@@ -241,7 +248,7 @@ class Recorder:
             steps,
             history_from=self._invocations,
             spendings_from=self._spendings,
-            over=over,
+            ended_actions=ended,
         )
         return stored if self._codec is None else encoded(stored, self._codec)
 
@@ -250,10 +257,10 @@ class Recorder:
 
         A step that cannot be serialized is omitted: after a crash it is run again.
         """
-        over, steps = self._new_steps(process)
+        ended, steps = self._new_steps(process)
         spendings = _own_spendings(process)[self._spendings :]
         record = record_of(process)._replace(definition=None)
-        stored = StoredProcess(record, spendings=spendings, spendings_from=self._spendings, over=over)
+        stored = StoredProcess(record, spendings=spendings, spendings_from=self._spendings, ended_actions=ended)
         if self._codec is None:
             return stored._replace(journal=steps)
         journal = [
@@ -268,7 +275,7 @@ class Recorder:
         outcome = Terminated(reason)
         state = replace(_end_state(process), outcome=outcome, failure=None, given=self._given)
         record = record_of(process, state)._replace(status=outcome.status, ended=True, final=True, definition=None)
-        stored = StoredProcess(record, over=tuple(self._steps), whole=False)
+        stored = StoredProcess(record, ended_actions=tuple(self._steps), whole=False)
         return stored if self._codec is None else encoded(stored, self._codec)
 
     def _written(self, process: AgentProcess, action: str, kind: str, name: str, value: object) -> Sequence[Json]:
@@ -287,14 +294,14 @@ class Recorder:
         if not journals and not self._steps:
             return (), ()
         taken = {action: {step[:2]: step for step in journal.steps} for action, journal in journals.items()}
-        over = [action for action, known in self._steps.items() if not known <= taken.get(action, {}).keys()]
+        ended = [action for action, known in self._steps.items() if not known <= taken.get(action, {}).keys()]
         new = [
             (action, *step)
             for action, steps in taken.items()
             for key, step in steps.items()
-            if action in over or key not in self._steps.get(action, ())
+            if action in ended or key not in self._steps.get(action, ())
         ]
-        return over, [
+        return ended, [
             JournalRecord(number, action, kind, name, value.id if isinstance(value, Question | AgentProcess) else value)
             for number, (action, kind, name, value) in enumerate(new, start=self._next_step)
         ]
@@ -597,7 +604,7 @@ def _restore(process: AgentProcess, stored: StoredProcess) -> Iterable[Entry]:
     )
     process.trace, process.turn_start = state.trace, state.turn_start or FIRST_TURN
     process.goal, process.plan = process.scope.goals.get(state.goal), tuple(state.plan)
-    process.failure, process.behind, process.summarized = state.failure, False, not stored.whole
+    process.failure, process.action_end_unsaved, process.summarized = state.failure, False, not stored.whole
     process.seconds_before = stored.process.seconds_run
     return entries.values()
 
@@ -661,7 +668,7 @@ async def kill_unreadable(store: ProcessStore, process_id: str, reason: str) -> 
             state=Codec(StoredTypes()).encode(state),
         )
         asked = [one._replace(status="withdrawn", reason=reason) for one in each.questions if one.status == "open"]
-        over = tuple({one.action for one in each.journal})
-        changes.append(StoredProcess(record, questions=asked, over=over, whole=False))
+        ended = tuple({one.action for one in each.journal})
+        changes.append(StoredProcess(record, questions=asked, ended_actions=ended, whole=False))
     await store.save(changes, lease, wake_at=None, release=True)
     return True

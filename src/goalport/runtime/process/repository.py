@@ -39,14 +39,14 @@ _DUE_NOW: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The due time of a family in which something runs: as soon as nobody runs it."""
 _MOST_BYTES: Final = 32 * 1024 * 1024
 """The most bytes that families may take that have ended and are not saved yet."""
-_PROCESS: Final = 30_000
+_PROCESS_BYTES: Final = 30_000
 """About how many bytes a process takes while it is saved, besides its objects."""
 _COPIES: Final = 2
 """An object counts twice: as it is in memory, and serialized."""
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 """Seconds between two attempts to reach the store."""
-_WHOLE: Final = 100
+_FULL_FAMILIES: Final = 100
 """The number of ended families whose processes stay in memory in full if the store is in memory."""
 
 
@@ -60,9 +60,9 @@ class AgentProcessRepository:
         self.store = store
         self.family_records = FamilyRecords(write, make, seals, durable=store.durable)
         self.is_stored = self.family_records.stored
-        self._held: dict[str, AgentProcess] = {}
+        self._kept_in_memory: dict[str, AgentProcess] = {}
         """The processes that run, and those whose records are incomplete."""
-        self._known: WeakValueDictionary[str, AgentProcess] = WeakValueDictionary()
+        self._in_memory: WeakValueDictionary[str, AgentProcess] = WeakValueDictionary()
         """All processes in the memory of the program."""
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         """The lock for saving a family and for acquiring or releasing its lease, by the id of its root."""
@@ -72,7 +72,7 @@ class AgentProcessRepository:
         """The leases of this program, by the id of the root."""
         self.announce: Callable[[], Awaitable[None]] | None = None
         """Registers this program with the others, which take over processes of dead programs; None: not needed."""
-        self._ended: deque[AgentProcess] = deque(maxlen=0 if store.durable else _WHOLE)
+        self._ended: deque[AgentProcess] = deque(maxlen=0 if store.durable else _FULL_FAMILIES)
         self._unsaved: dict[AgentProcess, int] = {}
         """The estimated bytes of each family that has ended and is not saved yet, by its root."""
         self._refused: dict[AgentProcess, StoreError] = {}
@@ -83,13 +83,13 @@ class AgentProcessRepository:
 
     def _is_watched(self, root_id: str) -> bool:
         """Whether somebody waits for a process of a family or follows it; False if none of it is in memory."""
-        root = self._known.get(root_id)
+        root = self._in_memory.get(root_id)
         return root is not None and any(each.watched for each in root.family)
 
-    def hold(self, process: AgentProcess) -> None:
+    def keep_in_memory(self, process: AgentProcess) -> None:
         """Keep a process that begins to run in memory until its family is stored."""
         if not process.options.ephemeral:
-            self._held[process.id] = self._known[process.id] = process
+            self._kept_in_memory[process.id] = self._in_memory[process.id] = process
 
     def may_be_stored(self, process: AgentProcess) -> bool:
         """Whether the store has records of the family of a process, as far as this program knows."""
@@ -97,10 +97,10 @@ class AgentProcessRepository:
 
     def drop(self, process: AgentProcess) -> None:
         """Forget a process that did not begin."""
-        self._held.pop(process.id, None)
-        self._known.pop(process.id, None)
+        self._kept_in_memory.pop(process.id, None)
+        self._in_memory.pop(process.id, None)
 
-    def has(self, process: AgentProcess) -> bool:
+    def may_run(self, process: AgentProcess) -> bool:
         """Whether this program may run and change a process without asking the store first.
 
         It may if it has the lease of the family, or if it created the family and has stored nothing of it yet.
@@ -156,14 +156,14 @@ class AgentProcessRepository:
                 return True
             if lease.version != root.version:
                 try:
-                    await self._read_again(root)
+                    await self._reload(root)
                 except Unreadable:
                     await self.store.release(lease)
                     raise
-            self._take(root, lease)
+            self._note_lease(root, lease)
             return True
 
-    def _take(self, root: AgentProcess, lease: Lease) -> None:
+    def _note_lease(self, root: AgentProcess, lease: Lease) -> None:
         """Note that this program has the lease of a family, and may run it."""
         self._leases[root.id] = lease
         if log := root.log:
@@ -184,29 +184,29 @@ class AgentProcessRepository:
         """Release the lease of a family if nothing of it runs here, and no outcome is still to be stored."""
         root = process.root
         async with self._lock(root):
-            needed = (each.busy or (each.storing and not each.remote) for each in root.family)
+            needed = (each.busy or (each.withholds_outcome and not each.remote) for each in root.family)
             if root.id in self._leases and not any(needed):
                 if root.log and root.log.unstored:
                     await self._commit(root, {}, release=True)
                 else:
                     await self.store.release(self._leases.pop(root.id))
                 for each in root.family:
-                    self._held.pop(each.id, None)
+                    self._kept_in_memory.pop(each.id, None)
 
     async def hand_over(self, process: AgentProcess, wake_at: datetime) -> int | None:
         """Release a family for other programs to run; it is due from `wake_at` on. Raises `LeaseLost`."""
         root = process.root
         async with self._lock(root):
-            held = self._leases.pop(root.id, None)
+            lease_before = self._leases.pop(root.id, None)
 
             async def leave(lease: Lease) -> Lease:
                 events = tuple(root.log.unstored) if root.log else ()
                 return await self.store.save((), lease, wake_at=wake_at, release=True, events=events)
 
             try:
-                lease = held and await retried(process, lambda: leave(held))
+                lease = lease_before and await retried(process, lambda: leave(lease_before))
             finally:
-                self._leave(root)
+                self._stop_running(root)
                 process.release()
             return lease and lease.version
 
@@ -242,7 +242,7 @@ class AgentProcessRepository:
             if process.remote or not self.is_stored(process):
                 return
             change = self.family_records.steps(process)
-            if change.journal or change.over or change.spendings:
+            if change.journal or change.ended_actions or change.spendings:
                 await retried(process, lambda: self._commit(root, {process: change}, release=False))
 
     async def save(self, process: AgentProcess) -> None:
@@ -271,7 +271,7 @@ class AgentProcessRepository:
         # Its caller may have the answer already: what waits for the disk has to be counted and limited.
         objects = (value for each in family for value in each.blackboard.history)
         self._refused.pop(root, None)
-        self._unsaved[root] = _PROCESS * len(family) + _COPIES * sum(map(estimated_size, objects))
+        self._unsaved[root] = _PROCESS_BYTES * len(family) + _COPIES * sum(map(estimated_size, objects))
         try:
             await self._commit(root, changes, release=True)
         except StoreError as error:
@@ -314,7 +314,7 @@ class AgentProcessRepository:
 
     async def save_all(self) -> None:
         """Try again to store the resting processes that are kept in memory only."""
-        for process in tuple(self._held.values()):
+        for process in tuple(self._kept_in_memory.values()):
             if not self.is_stored(process.root):
                 await self.save(process)
 
@@ -337,7 +337,7 @@ class AgentProcessRepository:
         try:
             new = await self.store.save([*changes.values()], lease, wake_at=wake_at, release=release, events=events)
         except LeaseLost:
-            self._leave(root, lost=True)
+            self._stop_running(root, lost=True)
             return
         root.version = new.version
         if release:
@@ -348,7 +348,7 @@ class AgentProcessRepository:
             log.confirm(events)
         for each, stored in changes.items():
             if self.family_records.confirm(each, stored) and not each.driven:  # it may have been continued meanwhile
-                self._held.pop(each.id, None)
+                self._kept_in_memory.pop(each.id, None)
         if release and root.over:
             self._ended.append(root)
 
@@ -362,8 +362,8 @@ class AgentProcessRepository:
                 await self.store.drop(root_id)
             except LeaseHeld:
                 return False
-            if root := self._known.get(root_id):
-                self._leave(root)
+            if root := self._in_memory.get(root_id):
+                self._stop_running(root)
                 self.family_records.forget(root)
                 for each in root.family:
                     self.drop(each)
@@ -373,14 +373,14 @@ class AgentProcessRepository:
         """Stop families whose leases other programs have taken over, because this one was blocked for too long."""
         leases = [*self._leases]
         for root_id in set(leases).difference(await self.store.held(leases) if leases else ()):
-            root = self._known.get(root_id)
+            root = self._in_memory.get(root_id)
             if root is None:
                 continue
             async with self._lock(root):  # the lease may have been released and acquired again meanwhile
                 if root_id in self._leases and not await self.store.held([root_id]):
-                    self._leave(root, lost=True)
+                    self._stop_running(root, lost=True)
 
-    def _leave(self, root: AgentProcess, *, lost: bool = False) -> None:
+    def _stop_running(self, root: AgentProcess, *, lost: bool = False) -> None:
         """Stop running a family here; `lost`: another program has taken it over."""
         if lost:
             _log.warning("Another program goes on with process %s.", root.id)
@@ -389,13 +389,13 @@ class AgentProcessRepository:
         if log := root.log:
             log.forget()
         for each in root.family:
-            self._held.pop(each.id, None)
+            self._kept_in_memory.pop(each.id, None)
             each.detach()
 
-    def let_go(self, process: AgentProcess) -> None:
+    def release_from_memory(self, process: AgentProcess) -> None:
         """Release a stored process at rest from memory, now that nobody follows it any more."""
         if self.is_stored(process) and not process.busy and self.family_records.is_complete(process):
-            self._held.pop(process.id, None)
+            self._kept_in_memory.pop(process.id, None)
 
     def open_log(self, root: AgentProcess, *, new: bool = False) -> None:
         """Record the events of a family from now on; for a `new` family the first event is `ProcessCreated`."""
@@ -404,7 +404,7 @@ class AgentProcessRepository:
 
             def holds() -> bool:
                 process = here()
-                return process is not None and self.has(process)
+                return process is not None and self.may_run(process)
 
             root.log = EventLog(holds, dialogue=root.platform.keep_journals)
             if new:
@@ -415,7 +415,7 @@ class AgentProcessRepository:
     async def store_events(self, seconds: float) -> None:
         """Store the events that have waited longer than `seconds` for the next save of their family."""
         since = monotonic() - seconds
-        for root in [each for each in self._known.values() if each.log and each.log.waiting_since <= since]:
+        for root in [each for each in self._in_memory.values() if each.log and each.log.waiting_since <= since]:
             known = self._locks.get(root.id)
             if known is None or not known.locked():
                 async with self._lock(root):
@@ -434,14 +434,14 @@ class AgentProcessRepository:
 
     def live(self, process_id: str) -> AgentProcess | None:
         """The process of that id in the memory of this program; None: it is not there."""
-        return self._held.get(process_id) or self._known.get(process_id)
+        return self._kept_in_memory.get(process_id) or self._in_memory.get(process_id)
 
     async def find(self, process_id: str) -> AgentProcess | None:
         """The process of that id, from memory or the store; None if it is unknown or was dropped."""
         known = self.live(process_id)
         if known is not None:
             root = known.root
-            if root.id in self._leases or (known.id in self._held and not self.is_stored(root)):
+            if root.id in self._leases or (known.id in self._kept_in_memory and not self.is_stored(root)):
                 return known
             if root.version is not None and (await self.store.versions([root.id])).get(root.id) == root.version:
                 return known
@@ -450,7 +450,7 @@ class AgentProcessRepository:
         stored, version = await self.store.family(process_id)
         if not stored:
             return None
-        known = self._known.get(process_id)
+        known = self._in_memory.get(process_id)
         if known is not None:  # it may have been read or changed here meanwhile
             root = known.root
             if root.id in self._leases or (root.version is not None and root.version >= version):
@@ -461,18 +461,18 @@ class AgentProcessRepository:
         """Update a family that another program runs from the store."""
         async with self._lock(root := process.root):
             if root.id not in self._leases:
-                await self._read_again(root)
+                await self._reload(root)
 
     async def take_over(self, lease: Lease) -> AgentProcess | None:
         """The root of a family whose lease the store gave to us; None: it was released since. Raises `Unreadable`."""
         async with self._locks.setdefault(lease.root, anyio.Lock()):
             if lease.root in self._leases:  # already taken over here, and perhaps changed since
-                return self._known[lease.root]
+                return self._in_memory[lease.root]
             if not await self.store.held([lease.root]):
                 return None
             stored, version = await self.store.family(lease.root)
             found = self._read(stored, version)
-            self._take(found[lease.root], lease)
+            self._note_lease(found[lease.root], lease)
             return found[lease.root]
 
     async def orphans(self) -> Mapping[str, Lease]:
@@ -487,9 +487,9 @@ class AgentProcessRepository:
     @property
     def watched(self) -> Sequence[AgentProcess]:
         """The processes that somebody here waits for or follows, and that this program does not run."""
-        return [each for each in self._known.values() if each.watched and each.root.id not in self._leases]
+        return [each for each in self._in_memory.values() if each.watched and each.root.id not in self._leases]
 
-    async def follow(self) -> None:
+    async def refresh_watched(self) -> None:
         """Update the families that somebody watches here and that another program has changed."""
         roots = {root.id: root for each in self.watched if self.is_stored(root := each.root)}
         versions = await self.store.versions([*roots]) if roots else _NONE
@@ -499,13 +499,13 @@ class AgentProcessRepository:
                     if root_id in self._leases or any(each.driven for each in root.family):
                         continue
                     try:
-                        await self._read_again(root)
+                        await self._reload(root)
                     except Unreadable as error:  # the program that runs it may be a newer one
                         _log.warning("Process %s is not followed here any more: %s", root.id, error)
                         for each in root.family:
                             each.detach(closing=True)
 
-    async def _read_again(self, root: AgentProcess) -> None:
+    async def _reload(self, root: AgentProcess) -> None:
         stored, version = await self.store.family(root.id)
         if stored:
             self._read(stored, version)
@@ -516,14 +516,16 @@ class AgentProcessRepository:
 
     def _read(self, stored: Sequence[StoredProcess], version: int) -> dict[str, AgentProcess]:
         """The processes of a family as the store has them; objects in this program's memory are updated."""
-        here = {each.process.id: self._known[each.process.id] for each in stored if each.process.id in self._known}
-        told = {each: len(each.progress.history) for each in here.values()}
+        here = {
+            each.process.id: self._in_memory[each.process.id] for each in stored if each.process.id in self._in_memory
+        }
+        counts_before = {each: len(each.progress.history) for each in here.values()}
         found = self.family_records.restored(stored, here)
         for process in found if self.store.durable else ():
             process.durable = True
-        for process, count in told.items():
+        for process, count in counts_before.items():
             process.emit_missed(count)
-        self._known.update((each.id, each) for each in found)
+        self._in_memory.update((each.id, each) for each in found)
         root = found[0]
         if log := root.log:
             log.forget()
@@ -534,17 +536,17 @@ class AgentProcessRepository:
 
     async def counts(self) -> Mapping[str, int]:
         """The number of processes with each status, including those in this program's memory."""
-        held = dict(self._held)  # before the query: a process may be saved and released during it
-        counts = Counter(await self.store.counts(without=held.keys()))
-        counts.update(str(each.status) for each in held.values())
+        kept = dict(self._kept_in_memory)  # before the query: a process may be saved and released during it
+        counts = Counter(await self.store.counts(without=kept.keys()))
+        counts.update(str(each.status) for each in kept.values())
         return counts
 
     async def records(self) -> list[ProcessRecord]:
         """The records of all processes, oldest first; those in this program's memory as they are now."""
-        held = dict(self._held)  # before the query: a process may be saved and released during it
+        kept = dict(self._kept_in_memory)  # before the query: a process may be saved and released during it
         records = {each.id: each for each in await self.store.records()}
-        kept = {*records, *held, *self._held}
-        records.update((each.id, record_of(each)) for each in {**held, **self._known}.values() if each.id in kept)
+        ids = {*records, *kept, *self._kept_in_memory}
+        records.update((each.id, record_of(each)) for each in {**kept, **self._in_memory}.values() if each.id in ids)
         return sorted(records.values(), key=lambda each: each.created_at)
 
     async def page_of_records(

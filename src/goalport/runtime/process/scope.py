@@ -59,9 +59,9 @@ PLANNING_SECONDS = 1.0
 def asks_a_model(action: Action) -> bool:
     """Whether an action gets an `Ai`: by a parameter, or in the constructor of its class."""
     kinds = [each.type for each in action.parameters if isinstance(each, (Injected, ProvidedInput))]
-    held = map(type, getattr(action.owner, "__dict__", {}).values())
+    attribute_types = map(type, getattr(action.owner, "__dict__", {}).values())
     taken = getattr(type(action.owner).__init__, "__annotations__", {}).values()  # it may not be constructed yet
-    return Ai in kinds or Ai in held or Ai in taken
+    return Ai in kinds or Ai in attribute_types or Ai in taken
 
 
 def asks_models(agent: Agent) -> bool:

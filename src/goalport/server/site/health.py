@@ -178,7 +178,7 @@ class MetricsPage:
         )
         self._store = platform.store if isinstance(platform.store, DatabaseProcessStore) else None
         if self._store is not None:
-            self._store.database.tell = metrics.transaction
+            self._store.database.on_transaction = metrics.transaction
 
     @asynccontextmanager
     async def measuring(self) -> AsyncGenerator[None]:

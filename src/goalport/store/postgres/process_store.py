@@ -20,13 +20,13 @@ from goalport.store.database import DatabaseProcessStore
 from goalport.store.operations import Commit, Operation, Values
 from goalport.store.postgres import Connection, Connections, DatabaseServer, PostgresAddress, Tables
 from goalport.store.rows import Row
-from goalport.store.statements import CLAIMED, TAKEN, TIDIED, WORDS
+from goalport.store.statements import CLAIM_DUE, CLAIM_FAMILY, DELETE_OUTDATED, WORDS
 from goalport.store.tables import EXPANSIONS, steps_after
 
 T = TypeVar("T")
 
 _VALUE: Final = re.compile(r"(?<![\w:]):(\w+)")
-_QUIET: Final = {CLAIMED, TAKEN, *TIDIED}
+_QUIET: Final = {CLAIM_FAMILY, CLAIM_DUE, *DELETE_OUTDATED}
 """Statements that trigger no notification, like all that write to a quiet table."""
 _QUIET_TABLES: Final = {"program", "conversation", "conversation_message"}
 _GATHERED: Final = 0.01
