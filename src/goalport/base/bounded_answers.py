@@ -20,11 +20,11 @@ def bounded_client(seconds: float, **options: Any) -> httpx2.AsyncClient:
     async def bound_small(response: httpx2.Response) -> None:
         bound(response, SMALL, seconds)
 
-    hooks = {"request": [ask_plainly], "response": [bound_small]}
+    hooks = {"request": [request_uncompressed], "response": [bound_small]}
     return httpx2.AsyncClient(timeout=seconds, event_hooks=hooks, **options)
 
 
-async def ask_plainly(request: httpx2.Request) -> None:
+async def request_uncompressed(request: httpx2.Request) -> None:
     """Request hook of a client: ask for an uncompressed response."""
     request.headers["Accept-Encoding"] = "identity"
 

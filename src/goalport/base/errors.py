@@ -414,7 +414,7 @@ class StoreError(GoalportError):
         super().__init__(f"The store {where}: {problem} {fix}")
 
     @property
-    def told(self) -> str:
+    def client_message(self) -> str:
         """The message for clients, which does not say where the store is."""
         return f"The store of processes: {self.problem.replace(self.where, 'it')} {self.fix}"
 
@@ -431,7 +431,7 @@ class OlderSchema(StoreError):
         )
 
 
-class _Elsewhere(GoalportError):
+class _RunsElsewhere(GoalportError):
     """The process cannot be used in this program, since another program runs it or will run it."""
 
     words = ""
@@ -441,19 +441,19 @@ class _Elsewhere(GoalportError):
         super().__init__(self.words.format(process_id))
 
 
-class LeaseHeld(_Elsewhere):
+class LeaseHeld(_RunsElsewhere):
     """Another program runs the family of a process; ask that program, or wait until it is done."""
 
     words = "Another program runs process {}."
 
 
-class LeaseLost(_Elsewhere):
+class LeaseLost(_RunsElsewhere):
     """Another program has taken over the family of a process; this program's state of it is stale and is not stored."""
 
     words = "Another program has taken process {} over, or it was dropped."
 
 
-class HandedOver(_Elsewhere):
+class HandedOver(_RunsElsewhere):
     """This program ends or cannot read the process, which goes on in another program or after a restart."""
 
     words = "This program is done with process {}, which goes on elsewhere: ask again for it in a moment."

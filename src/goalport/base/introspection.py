@@ -154,7 +154,7 @@ def constructor(cls: type) -> inspect.Signature:
     A class without a constructor of its own gets the empty signature at once: `inspect` would parse the text signature
     of `object` each time.
     """
-    if lacking := lacking_in(cls):
+    if lacking := missing_methods(cls):
         raise DeclarationError(
             class_place(cls),
             expected="a class that can be constructed",
@@ -165,7 +165,7 @@ def constructor(cls: type) -> inspect.Signature:
     return inspect.Signature() if is_plain else inspect.signature(cls)
 
 
-def lacking_in(cls: type) -> Sequence[str]:
+def missing_methods(cls: type) -> Sequence[str]:
     """The names of the abstract methods that a class does not implement; empty for a class that is not abstract."""
     return sorted(getattr(cls, "__abstractmethods__", ()))
 

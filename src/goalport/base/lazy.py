@@ -43,7 +43,7 @@ def lazy_rooms(package: str, *rooms: str) -> Callable[[str], object]:
 
 
 @contextmanager
-def models_built_late() -> Generator[None]:
+def deferred_models() -> Generator[None]:
     """Pydantic models of modules that are imported in the block get their validators when they are first used.
 
     The MCP SDK has 500 of them, and a server needs a few.
@@ -58,8 +58,8 @@ def models_built_late() -> Generator[None]:
 
 
 @contextmanager
-def without_collection() -> Generator[None]:
-    """Collect no garbage in this block, until it ends or `collect_among_calls` is called.
+def gc_disabled() -> Generator[None]:
+    """Collect no garbage in this block, until it ends or `collect_new_garbage_only` is called.
 
     Almost all objects of the start stay in use: collecting would take a fifth of its time and find nothing.
     """
@@ -70,7 +70,7 @@ def without_collection() -> Generator[None]:
         gc.enable()
 
 
-def collect_among_calls() -> None:
+def collect_new_garbage_only() -> None:
     """Collect garbage from now on, but not among existing objects: that halves the latency of the slowest answers.
 
     Calls leave reference cycles of the SDK's objects behind. The thresholds collect them often enough that a pause is

@@ -60,7 +60,7 @@ def alternatives(kind: object) -> Arguments:
     return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
 
 
-def taken_apart(kind: object) -> tuple[object, Arguments]:
+def origin_and_arguments(kind: object) -> tuple[object, Arguments]:
     """The origin and the arguments of a generic type, such as `list[Story]`, a dataclass or a pydantic model."""
     if isinstance(kind, type):
         made = vars(kind).get("__pydantic_generic_metadata__")
@@ -71,12 +71,12 @@ def taken_apart(kind: object) -> tuple[object, Arguments]:
 
 def is_generic(kind: object) -> bool:
     """Whether the class of an object does not tell if the object is of the type, as for `list[int]`."""
-    if any(taken_apart(each)[1] for each in alternatives(kind)):
+    if any(origin_and_arguments(each)[1] for each in alternatives(kind)):
         return True
     return not all(isinstance(each, type) for each in alternatives(kind))
 
 
-def is_told_by_bases(kind: object) -> TypeGuard[type]:
+def related_by_bases_only(kind: object) -> TypeGuard[type]:
     """Whether only the bases of a class make it a subclass: an abstract class may override `__subclasscheck__`."""
     return isinstance(kind, type) and kind is not Any and type(kind).__subclasscheck__ is type.__subclasscheck__
 
@@ -89,7 +89,7 @@ def arguments_of(kind: object, base: type) -> Arguments | None:
 
 
 def _arguments_of(kind: object, base: type) -> Arguments | None:
-    origin, arguments = taken_apart(kind)
+    origin, arguments = origin_and_arguments(kind)
     if origin is base:
         return arguments or None
     if not isinstance(origin, type):
@@ -121,7 +121,7 @@ def open_in(kind: object) -> tuple[Any, ...]:
     if isinstance(kind, TypeVar):
         return (kind,)
     if isinstance(kind, type):
-        return parameters_of(kind) if taken_apart(kind)[1] else ()
+        return parameters_of(kind) if origin_and_arguments(kind)[1] else ()
     return getattr(kind, "__parameters__", ())
 
 
@@ -136,7 +136,7 @@ def _filled(kind: Any, known: Mapping[Any, object]) -> object:
 def field_kinds(kind: object) -> Mapping[str, object]:
     """The declared types of a type's fields, by name, with type parameters replaced; empty if they cannot be read."""
     kind = plain(kind)
-    origin, _ = taken_apart(kind)
+    origin, _ = origin_and_arguments(kind)
     if not isinstance(origin, type):
         return {}
     found: dict[str, object] = {}
@@ -172,8 +172,8 @@ def related(given: object, wanted: object) -> bool:
 def _related(given: object, wanted: object) -> bool:
     if Any in (given, wanted):
         return True
-    given_class, given_arguments = taken_apart(given)
-    wanted_class, wanted_arguments = taken_apart(wanted)
+    given_class, given_arguments = origin_and_arguments(given)
+    wanted_class, wanted_arguments = origin_and_arguments(wanted)
     if not isinstance(given_class, type) or not isinstance(wanted_class, type):
         return given == wanted
     if _is_kind_of(given_class, wanted_class):
@@ -194,8 +194,8 @@ def fits(given: object, wanted: object) -> bool:
 def _fits(given: object, wanted: object) -> bool:
     if given == wanted or wanted is object or wanted is Any or isinstance(wanted, TypeVar):
         return True
-    given_class, _ = taken_apart(given)
-    wanted_class, wanted_arguments = taken_apart(wanted)
+    given_class, _ = origin_and_arguments(given)
+    wanted_class, wanted_arguments = origin_and_arguments(wanted)
     if not isinstance(given_class, type) or not isinstance(wanted_class, type):
         return False
     if not _is_kind_of(given_class, wanted_class):

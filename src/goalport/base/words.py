@@ -253,7 +253,7 @@ def requirement(keyword: str, limit: object) -> str | None:
             return None if words is None else f"should {words} {plain}"
 
 
-def limit_told(keyword: str, limit: object) -> str | None:
+def limit_hint(keyword: str, limit: object) -> str | None:
     """A requirement as a hint before a person enters a value: `at least 1`; None for rare keywords."""
     words = requirement(keyword, limit)
     return words and re.sub(r"^should (?:be |have )?", "", words)

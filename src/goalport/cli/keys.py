@@ -159,7 +159,7 @@ def _note(settings: Settings, deed: str, *entries: KeyEntry) -> None:
         return
     for each in entries:
         facts = {"door": "cli", "key": each.id, "name": each.name, "scopes": list(each.scopes)}
-        audit.note(deed, user_of_machine(), facts)
+        audit.record(deed, user_of_machine(), facts)
     audit.close()
 
 

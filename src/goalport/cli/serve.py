@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from goalport.base.errors import BadInput, WorkspaceError
 from goalport.base.handshake import EarlyHandshake
-from goalport.base.lazy import models_built_late, without_collection
+from goalport.base.lazy import deferred_models, gc_disabled
 from goalport.cli.options import WorkspaceFolder, workspace_root
 
 _SIGNS = ("agents", "tools", "mcp_config.json", "server/settings.toml")
@@ -99,12 +99,12 @@ def serve(
     return _serve_http(root, options, reload=reload, insecure=listening.insecure_no_auth)
 
 
-@without_collection()
+@gc_disabled()
 def _serve_stdio(root: Path, options: Mapping[str, object], *, reload: bool) -> None:
     handshake = EarlyHandshake(root)
     with _stdout_to_stderr():
         # These import all libraries; a client over stdio does not have to wait for that.
-        with models_built_late():
+        with deferred_models():
             from goalport.cli.workspace import open_workspace, warn_without_agents
             from goalport.server.auth.keys import KEY_VARIABLE
             from goalport.server.site import serve_stdio
@@ -129,9 +129,9 @@ def _serve_http(root: Path, options: Mapping[str, object], *, reload: bool, inse
     if settings.worker_count > 1 and channel is None:
         check_workers(settings)
         return anyio.run(supervise, settings, [sys.executable, *sys.orig_argv[1:]])
-    with without_collection():
+    with gc_disabled():
         # These import all libraries, which the supervisor does not need.
-        with models_built_late():
+        with deferred_models():
             from goalport.cli.workspace import open_with_settings, warn_without_agents
             from goalport.server.site import serve_http
 

@@ -26,7 +26,7 @@ from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from pydantic_core import PydanticSerializationError, from_json, to_json
 from typing_extensions import is_typeddict
 
-from goalport.agents.blackboard import alternatives, field_kinds, plain, taken_apart
+from goalport.agents.blackboard import alternatives, field_kinds, origin_and_arguments, plain
 from goalport.base.errors import SettingsError, Unreadable, Unstorable
 from goalport.base.words import type_name
 from goalport.store.layouts import ClosedLayout, EnumLayout, Layout, layout_of, why_unknown
@@ -646,7 +646,7 @@ class _Check:
     def _reason(self, kind: Any, path: str) -> str | None:
         if kind in _UNKNOWN or isinstance(kind, TypeVar) or get_origin(kind) in {Literal, type}:
             return None
-        origin, arguments = taken_apart(_FACTORIES.get(kind, kind))
+        origin, arguments = origin_and_arguments(_FACTORIES.get(kind, kind))
         if not isinstance(origin, type) or origin in STANDARD or kind in self._seen:
             return None
         self._seen.add(kind)

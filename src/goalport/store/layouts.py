@@ -23,7 +23,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError, WithJsonSchema
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, core_schema
 
-from goalport.agents.blackboard import field_kinds, is_alias, taken_apart
+from goalport.agents.blackboard import field_kinds, is_alias, origin_and_arguments
 from goalport.agents.domain import SomeOf
 from goalport.agents.domain.signature import part_names
 from goalport.base.errors import Unreadable, Unstorable
@@ -59,7 +59,7 @@ class StoredClass:
     """A class, with the name and version under which its objects are stored, and its known field or member names."""
 
     def __init__(self, cls: type, names: TypeNames, known: Iterable[str]) -> None:
-        origin, self.arguments = cast("tuple[type, tuple[object, ...]]", taken_apart(cls))
+        origin, self.arguments = cast("tuple[type, tuple[object, ...]]", origin_and_arguments(cls))
         mark = persistent_mark(origin)
         self.cls = cls
         self.name = names.name_of(origin)

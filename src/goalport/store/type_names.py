@@ -33,7 +33,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic_core import TzInfo
 from typing_extensions import TypeAliasType
 
-from goalport.agents.blackboard import taken_apart
+from goalport.agents.blackboard import origin_and_arguments
 from goalport.base.errors import DeclarationError, Unreadable, Unstorable
 from goalport.base.words import class_name, offer, type_name
 
@@ -369,7 +369,7 @@ def written_type(kind: Any, names: TypeNames, write: Callable[[object], Json]) -
     """
     if kind is None or kind is ...:
         return None if kind is None else "..."
-    taken: tuple[Any, tuple[Any, ...]] = taken_apart(kind)
+    taken: tuple[Any, tuple[Any, ...]] = origin_and_arguments(kind)
     origin, arguments = taken
     if hasattr(kind, "__metadata__"):
         return {"annotated": [written_type(get_args(kind)[0], names, write), *map(write, kind.__metadata__)]}

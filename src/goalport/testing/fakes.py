@@ -16,7 +16,7 @@ from goalport.agents.blackboard import DEFAULT_BINDING, Typed, matcher
 from goalport.agents.domain import Agent, RetryPolicy, WaitFor, parts_of, read_agent
 from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.events import Event
-from goalport.base.observe import RareLog
+from goalport.base.observe import RateLimitedLog
 from goalport.base.words import with_article
 from goalport.knowledge.references import LlmReference, NamedReferences, Reference
 from goalport.models.llm import AssistantMessage, TextDelta, ThinkingDelta, UserMessage
@@ -263,7 +263,7 @@ class _NoPlatform(ProcessPlatform):
     def __init__(self, services: Sequence[object], engine: Engine) -> None:
         self._services, self._engine = services, engine
         self._limiter = CapacityLimiter(_THREADS)
-        self.retry, self.rare_log, self.on_spending = RetryPolicy(), RareLog(), lambda _: None
+        self.retry, self.rate_limited_log, self.on_spending = RetryPolicy(), RateLimitedLog(), lambda _: None
         self.tells_errors, self.keep_journals, self.max_object_bytes, self.prepare = True, False, sys.maxsize, None
 
     @property

@@ -117,7 +117,7 @@ class CallSite(Protocol):
         """The caller on whose behalf tools are called."""
         ...
 
-    def remembers(self, tool: "Tool", arguments: Mapping[str, object], /) -> bool:
+    def has_result(self, tool: "Tool", arguments: Mapping[str, object], /) -> bool:
         """Whether the result of the next call with these arguments is recorded already: the tool will not run."""
         ...
 
@@ -229,9 +229,9 @@ class Tool:
 
     async def run(self, arguments: Mapping[str, object]) -> ToolResult:
         """As `call`, but without asking for approval and without recording the result."""
-        return await self._answered(self.carry_out(arguments))
+        return await self._answered(self.run_raising(arguments))
 
-    async def carry_out(self, arguments: Mapping[str, object]) -> ToolResult:
+    async def run_raising(self, arguments: Mapping[str, object]) -> ToolResult:
         """As `run`, but exceptions of the function are raised, and `BadInput` for invalid arguments."""
         return await self.handler(arguments if self.checks_arguments else self.checked(arguments))
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from goalport.agents.domain import Agent, is_marked, is_state, lacks_mark
 from goalport.base.errors import GoalportError, WorkspaceError
-from goalport.base.introspection import Origin, lacking_in
+from goalport.base.introspection import Origin, missing_methods
 from goalport.base.words import did_you_mean, error_summary, excerpt, nearest
 from goalport.tools import McpToolExport, Tool, mark_of
 from goalport.tools.definition import exported_methods
@@ -354,7 +354,7 @@ def _unmarked_in(modules: Sequence[LoadedModule]) -> Iterator[LoadProblem]:
         for value in module.namespace.values():
             if not isinstance(value, type) or not module.defines(value):
                 continue
-            lacking = lacking_in(value) if is_marked(value) else ()
+            lacking = missing_methods(value) if is_marked(value) else ()
             if lacking and not any(issubclass(each, value) for each in served):
                 yield module.problem(
                     f"{value.__name__} is marked as an agent, but abstract: it lacks"

@@ -18,7 +18,7 @@ def noted(path: Path, name: str, number: int) -> None:
     """Write so many entries, as one of several programs does."""
     audit = Audit(path, max_bytes=4_000, keep=1_000)
     for each in range(number):
-        audit.note("called", Caller(name), {"number": each})
+        audit.record("called", Caller(name), {"number": each})
     audit.close()
 
 
@@ -27,7 +27,7 @@ def test_an_entry_is_a_line_with_who_and_what_and_nothing_that_is_empty(tmp_path
     audit = Audit(path, max_bytes=1_000_000, keep=1)
     owner = type("Owner", (), {})()
     register_secrets(owner, ["s3cret-token"])
-    audit.note("called", ADA, {"call": "a\nb", "process_id": "", "arguments": ["s3cret-token"]})
+    audit.record("called", ADA, {"call": "a\nb", "process_id": "", "arguments": ["s3cret-token"]})
     audit.close()
     (line,) = path.read_text().splitlines()
     entry = json.loads(line)
@@ -49,7 +49,7 @@ def test_what_is_noted_after_closing_is_written_too(tmp_path: Path) -> None:
     noted(path, "bob", 1)
     audit = Audit(path, max_bytes=1_000_000, keep=1)
     for name in ("eve", "dan"):
-        audit.note("ended", Caller(name), {})
+        audit.record("ended", Caller(name), {})
         audit.close()
     assert [each["caller"] for each in read_audit(path)] == ["ada", "bob", "eve", "dan"]
 
@@ -70,9 +70,9 @@ def test_what_is_noted_while_others_are_written_is_written_before_the_end(tmp_pa
     path, slow = tmp_path / "audit.jsonl", Slow()
     audit = Audit(path, max_bytes=1_000_000, keep=1)
     closing = threading.Thread(target=audit.close)
-    audit.note("called", ADA, {"call": slow})
+    audit.record("called", ADA, {"call": slow})
     assert slow.begun.wait(60)
-    audit.note("ended", ADA, {})
+    audit.record("ended", ADA, {})
     closing.start()
     closing.join(0.2)  # until it waits for what is written
     slow.ends.set()
@@ -84,7 +84,7 @@ def test_a_large_file_is_followed_by_another_and_the_oldest_are_dropped(tmp_path
     path = tmp_path / "audit.jsonl"
     audit = Audit(path, max_bytes=1_000, keep=2)
     for each in range(100):
-        audit.note("called", ADA, {"number": each})
+        audit.record("called", ADA, {"number": each})
     audit.close()
     assert [each.name for each in audit_files(path)][-3:] == ["audit.jsonl.2", "audit.jsonl.1", "audit.jsonl"]
     assert len(list(audit_files(path))) == 3
@@ -113,14 +113,14 @@ def test_what_cannot_be_written_is_counted_and_told_once(tmp_path: Path, caplog:
     path.mkdir()
     audit = Audit(path, max_bytes=1_000, keep=2)
     for _ in range(3):
-        audit.note("called", ADA, {})
+        audit.record("called", ADA, {})
         audit.close()
     assert audit.lost == 3
     assert [each.message for each in caplog.records] == [
         f"Entries of the audit log {path} are lost: Is a directory. The server goes on."
     ]
     path.rmdir()
-    audit.note("called", ADA, {})
+    audit.record("called", ADA, {})
     audit.close()
     assert (len(list(read_audit(path))), audit.lost) == (1, 3)
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from goalport.base.observe import REQUEST_ID, LogFormat, PromptListener, log_to_stderr, tell
+from goalport.base.observe import REQUEST_ID, LogFormat, PromptListener, log_to_stderr, print_status
 from goalport.base.secrecy import register_secrets
 from tests.rooms.observe.program_log import logging_to_stderr
 from tests.rooms.observe.test_models_in_the_log import CALLED
@@ -89,10 +89,10 @@ def test_prompts_keep_their_lines_in_text() -> None:
 
 def test_a_line_for_people_is_a_record_only_where_the_log_is_json() -> None:
     with logging_to_stderr("text") as written:
-        tell("  warning: it listens")
+        print_status("  warning: it listens")
     assert written.getvalue() == "  warning: it listens\n"
     with logging_to_stderr("json") as written:
-        tell("  warning: it listens")
+        print_status("  warning: it listens")
     told = json.loads(written.getvalue())
     assert (told["level"], told["message"]) == ("warning", "warning: it listens")
 

@@ -176,7 +176,7 @@ class Counter:
     def __init__(self) -> None:
         self.calls = 0
 
-    def remembers(self, tool: Tool, arguments: Mapping[str, object], /) -> bool:
+    def has_result(self, tool: Tool, arguments: Mapping[str, object], /) -> bool:
         return False
 
     async def call(self, tool: Tool, arguments: Mapping[str, object], /) -> ToolResult:

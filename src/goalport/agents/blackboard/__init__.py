@@ -8,10 +8,10 @@ from goalport.base.type_expressions import (
     fits,
     is_alias,
     is_generic,
-    is_told_by_bases,
+    origin_and_arguments,
     plain,
     related,
-    taken_apart,
+    related_by_bases_only,
 )
 
 __all__ = [
@@ -27,9 +27,9 @@ __all__ = [
     "is_alias",
     "is_generic",
     "is_of",
-    "is_told_by_bases",
     "matcher",
+    "origin_and_arguments",
     "plain",
     "related",
-    "taken_apart",
+    "related_by_bases_only",
 ]

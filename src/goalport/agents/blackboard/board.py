@@ -22,9 +22,9 @@ from goalport.base.type_expressions import (
     fits,
     is_nominal_protocol,
     open_in,
+    origin_and_arguments,
     parameters_of,
     plain,
-    taken_apart,
 )
 
 DEFAULT_BINDING = "it"
@@ -193,7 +193,7 @@ class Blackboard:
         """The newest visible object of a type (a class, or an expression such as `list[Story]`), or None."""
         # An object's class alone does not tell whether it is of a generic type or a protocol.
         is_plain = isinstance(kind, type) and not getattr(kind, "_is_protocol", False)
-        if is_plain and len(self._entries) > _MANY and not taken_apart(kind)[1]:
+        if is_plain and len(self._entries) > _MANY and not origin_and_arguments(kind)[1]:
             newest = (found[-1] for _, found in reversed(self._visible_by_class()))
             return next((each.value for each in newest if each.is_of(kind)), None)
         for each in reversed(self._entries):
@@ -407,7 +407,7 @@ def matcher(kind: object) -> Matcher:
 @lru_cache(maxsize=_CACHED_TESTS)
 def _test(kind: object, *, lenient: bool = False) -> _Test:
     kind = plain(kind)
-    origin, arguments = taken_apart(kind)
+    origin, arguments = origin_and_arguments(kind)
     if kind is Any or kind is object:
         return lambda _value, _declared: True
     if isinstance(kind, type) and not arguments:
@@ -495,7 +495,7 @@ def _values_of_parameters(value: object, kind: object) -> Iterator[tuple[TypeVar
         if isinstance(each, TypeVar):
             yield each, value
             continue
-        inner, arguments = taken_apart(each)
+        inner, arguments = origin_and_arguments(each)
         if open_in(each) and isinstance(inner, type) and isinstance(value, inner):
             wanted = [argument for argument in arguments if argument is not Ellipsis]
             for values, argument in zip(_values_by_parameter(value, inner, arguments) or (), wanted, strict=False):

@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any, Self
 
-from goalport.agents.blackboard import DEFAULT_BINDING, fits, is_told_by_bases, related
+from goalport.agents.blackboard import DEFAULT_BINDING, fits, related, related_by_bases_only
 from goalport.agents.domain.agents import Action, Agent, Condition, Goal
 from goalport.agents.domain.decorators import ActionMark, ConditionMark, mark_of
 from goalport.agents.domain.expressions import EXPRESSION, Expression, canonical, is_expression, tokens_of
@@ -332,7 +332,7 @@ class _KnownFacts:
         """The facts that objects of these types make true, in the order of the facts."""
         found = set[int]()
         for kind in kinds:
-            if is_told_by_bases(kind):
+            if related_by_bases_only(kind):
                 by_class, by_base, others = self._numbers
                 found.update(number for base in kind.__mro__ for number in by_class.get(base, ()))
                 found.update(by_base.get(kind, ()))
@@ -347,7 +347,7 @@ class _KnownFacts:
         by_class, by_base = defaultdict[type, list[int]](list), defaultdict[type, list[int]](list)
         others: list[int] = []
         for number, each in enumerate(self._available):
-            if is_told_by_bases(each.type):
+            if related_by_bases_only(each.type):
                 by_class[each.type].append(number)
                 for base in each.type.__mro__:
                     by_base[base].append(number)

@@ -36,7 +36,7 @@ from goalport.agents.blackboard import (
     field_kinds,
     is_alias,
     matcher,
-    taken_apart,
+    origin_and_arguments,
 )
 from goalport.agents.domain.wait_for import WaitFor, promised, waits
 from goalport.base.introspection import Origin
@@ -386,7 +386,7 @@ def _read_input(origin: Origin, name: str, members: list[object], markers: tuple
 
 def _parts(origin: Origin, name: str, kind: object) -> Iterator[Input]:
     """The inputs of an aggregation. A part that is an aggregation itself is looked up as a whole."""
-    whole, arguments = taken_apart(kind)
+    whole, arguments = origin_and_arguments(kind)
     if not (isinstance(whole, type) and issubclass(whole, Aggregation)):
         return
     _refuse_without_parts(origin, whole)

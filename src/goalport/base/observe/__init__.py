@@ -10,7 +10,7 @@ from goalport.base.observe.log import (
     as_json,
     in_words,
 )
-from goalport.base.observe.log_lines import REQUEST_ID, LogFormat, RareLog, log_to_stderr, tell
+from goalport.base.observe.log_lines import REQUEST_ID, LogFormat, RateLimitedLog, log_to_stderr, print_status
 
 __all__ = [
     "PERSONALITIES",
@@ -21,9 +21,9 @@ __all__ = [
     "Personality",
     "PlanListener",
     "PromptListener",
-    "RareLog",
+    "RateLimitedLog",
     "as_json",
     "in_words",
     "log_to_stderr",
-    "tell",
+    "print_status",
 ]

@@ -31,7 +31,7 @@ _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
 
 
 _Entry = tuple[float, str, Caller, str, Mapping[str, object]]
-"""An entry before it is formatted: time (seconds since 1970), deed, caller, id of the request, and facts."""
+"""An entry before it is formatted: time (seconds since 1970), action, caller, id of the request, and facts."""
 
 
 class Audit:
@@ -46,10 +46,10 @@ class Audit:
         self._thread: threading.Thread | None = None
         self._is_failing = False
 
-    def note(self, deed: str, caller: Caller, facts: Mapping[str, object]) -> None:
+    def record(self, action: str, caller: Caller, facts: Mapping[str, object]) -> None:
         """Queue an entry for writing: what was done, who did it, and facts about it; empty facts are omitted."""
         if self._waiting.qsize() < _MOST_WAITING:
-            self._waiting.put((time.time(), deed, caller, REQUEST_ID.get(), facts))
+            self._waiting.put((time.time(), action, caller, REQUEST_ID.get(), facts))
         else:
             self._lose("its disk takes them too slowly")
         if self._thread is None:
@@ -90,8 +90,8 @@ class Audit:
 
 def _line_of(entry: _Entry) -> bytes:
     """The entry as a line of the file, without empty members."""
-    seconds, deed, caller, request_id, facts = entry
-    told = {"time": time_of(seconds), "deed": deed, "caller": caller.id, "issuer": caller.issuer}
+    seconds, action, caller, request_id, facts = entry
+    told = {"time": time_of(seconds), "deed": action, "caller": caller.id, "issuer": caller.issuer}
     found = {**told, "request_id": request_id, **facts}
     kept = {name: value for name, value in found.items() if value not in ("", None, (), [])}
     return f"{hide_known(_JSON.encode(kept))}\n".encode()

@@ -29,11 +29,11 @@ _READABLE: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 _ASCII: Final = json.JSONEncoder(default=str)
 _MARGIN: Final = "\n    "
 _MILLISECONDS: Final = 1_000
-_TOLD: Final = {"error": logging.ERROR, "problem": logging.ERROR, "warning": logging.WARNING}
+_STATUS_LEVELS: Final = {"error": logging.ERROR, "problem": logging.ERROR, "warning": logging.WARNING}
 _SECONDS: Final = 60.0
 _MOST_KINDS: Final = 1_000
 """After so many kinds of messages within a minute, further kinds are not logged: a client may invent them."""
-_told_log = logging.getLogger("goalport.server")
+_status_log = logging.getLogger("goalport.server")
 
 
 class TextFormatter(logging.Formatter):
@@ -113,10 +113,10 @@ def log_to_stderr(level: str, form: LogFormat, *, process: bool = False) -> None
     logging.captureWarnings(capture=True)
 
 
-def tell(line: str) -> None:
+def print_status(line: str) -> None:
     """Write a line for people to stderr, coloured on a terminal; if the log is JSON, it becomes a record of the log."""
     if any(isinstance(each.formatter, JsonFormatter) for each in logging.getLogger().handlers):
-        _told_log.log(_TOLD.get(line.lstrip().partition(":")[0], logging.INFO), "%s", line.strip())
+        _status_log.log(_STATUS_LEVELS.get(line.lstrip().partition(":")[0], logging.INFO), "%s", line.strip())
         return
     sys.stderr.write(f"{coloured(line, sys.stderr)}\n")
     sys.stderr.flush()
@@ -138,7 +138,7 @@ def _escaped(text: str) -> str:
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
-class RareLog:
+class RateLimitedLog:
     """Logs messages that a client could cause again and again: each kind at most once in a minute.
 
     `clock` returns monotonic seconds.

@@ -62,7 +62,7 @@ _off: AbstractContextManager[Span] = nullcontext(INVALID_SPAN)
 
 def current_trace() -> Trace:
     """The current trace context, which can be stored and sent; empty if no SDK is configured."""
-    if not context.get_current() or _nobody_looks():  # without a context there is nothing to send
+    if not context.get_current() or _tracing_is_off():  # without a context there is nothing to send
         return _NO_TRACE
     from opentelemetry.propagate import inject
 
@@ -73,14 +73,14 @@ def current_trace() -> Trace:
 
 def in_trace_of(headers: Iterable[tuple[bytes, bytes]]) -> AbstractContextManager[object]:
     """A block whose spans belong to the trace in the headers of a request, if there is one."""
-    if _nobody_looks():
+    if _tracing_is_off():
         return _off
     return _Within(_context_of({name.decode("latin-1"): value.decode("latin-1") for name, value in headers}))
 
 
 async def send_trace(request: Any) -> None:
     """Request hook of an HTTP client: add the headers of the current trace."""
-    if not _nobody_looks():
+    if not _tracing_is_off():
         request.headers.update(current_trace())
 
 
@@ -106,7 +106,7 @@ def process_span(
 
     `trace` is the trace in which the process was started: all its spans belong to it, whoever continues the process.
     """
-    if _nobody_looks():
+    if _tracing_is_off():
         return _off
     attributes: dict[str, Attribute] = {
         "gen_ai.operation.name": "invoke_agent",
@@ -263,7 +263,7 @@ class _Recording:
         self._span.end()
 
 
-def _nobody_looks() -> bool:
+def _tracing_is_off() -> bool:
     # Checked first, because a process without models takes only microseconds.
     return isinstance(get_tracer_provider(), (ProxyTracerProvider, NoOpTracerProvider))
 
@@ -276,7 +276,7 @@ def _span(
     current: bool = True,
     parent: context.Context | None = None,
 ) -> AbstractContextManager[Span]:
-    if _nobody_looks():
+    if _tracing_is_off():
         return _off
     return _Recording(_tracer.start_span(name, parent, kind=kind, attributes=_present(attributes)), current=current)
 

@@ -156,12 +156,12 @@ _MARKS: Final = (
 )
 _LINE_ENDS: Final = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-_LOOKED_AT: Final = 100_000
+_SNIFFED_BYTES: Final = 100_000
 _NOT_FOR_TEXTS: Final = frozenset(
     {"idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
 )
 """Codecs of Python that are no encodings of documents."""
-_MEANT: Final = {
+_SUPERSETS: Final = {
     "ascii": "cp1252",
     "big5": "big5hkscs",
     "euc_kr": "cp949",
@@ -186,8 +186,8 @@ def decoded(data: bytes, charset: str | None = None) -> str:
         name = codecs.lookup(charset).name if charset and charset.isascii() else ""
         # Codecs that are no encodings, such as those that compress, raise an error unless the text is empty.
         " ".encode(name or "ascii")
-        said = "" if name in _NOT_FOR_TEXTS else _MEANT.get(name, name)
-    beginning = data[: _LOOKED_AT & ~1]
+        said = "" if name in _NOT_FOR_TEXTS else _SUPERSETS.get(name, name)
+    beginning = data[: _SNIFFED_BYTES & ~1]
     wide = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "")
     if not wide and said.startswith(("utf-16", "utf-32")):
         wide = said

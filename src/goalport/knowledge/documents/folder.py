@@ -56,23 +56,23 @@ class Folder:
     hidden: bool = False
     """Whether files and folders whose names begin with a dot are included."""
 
-    def place(self, path: str) -> Path:
+    def resolve(self, path: str) -> Path:
         """The file or folder at a path, with symbolic links resolved. Raises `DocumentError` if there is none."""
-        found = self._inside(path)
+        found = self._resolve_inside(path)
         if found is None or not found.exists():
             raise DocumentError(f"There is no {one_line(path, _LINE)!r} in this folder.")
         return found
 
     def names(self, path: str = "") -> tuple[str, ...]:
         """The names in a folder, sorted; those of folders end with a slash. Raises `DocumentError`."""
-        place = self.place(path)
+        place = self.resolve(path)
         if not place.is_dir():
             raise DocumentError(f"{one_line(path, _LINE)!r} is no folder but a file; read it.")
         prefix = PurePosixPath(place.relative_to(self.root.resolve()).as_posix())
         return tuple(
             f"{each.name}/" if (place / each.name).is_dir() else each.name
             for each in sorted(_entries(place), key=lambda entry: entry.name)
-            if self._shows(each.name) and self._inside(str(prefix / each.name)) is not None
+            if self._shows(each.name) and self._resolve_inside(str(prefix / each.name)) is not None
         )
 
     def files(self, pattern: str = "*", onerror: Callable[[OSError], None] | None = None) -> Iterator[str]:
@@ -93,7 +93,7 @@ class Folder:
             left -= len(found := found[:left])
             for each in found:
                 name = str(folder / each.name)
-                linked = self._inside(name) if each.is_symlink() else None
+                linked = self._resolve_inside(name) if each.is_symlink() else None
                 is_file = each.is_file(follow_symlinks=False) or (linked is not None and linked.is_file())
                 fits = fnmatchcase(name, pattern) or fnmatchcase(each.name, pattern)
                 if is_file and fits and self._shows(each.name):
@@ -113,7 +113,7 @@ class Folder:
         """The hash of all paths and contents. Raises `DocumentError` if a file cannot be read."""
         hashed, root = sha256(), self.root.resolve()
         for path in self.all_files():
-            content = sha256(self.content(path, self._inside(path, root))).hexdigest()
+            content = sha256(self.content(path, self._resolve_inside(path, root))).hexdigest()
             hashed.update(f"{path}\0{content}\n".encode("utf-8", "surrogatepass"))
         return f"sha256:{hashed.hexdigest()}"
 
@@ -122,7 +122,7 @@ class Folder:
 
         `place` is the resolved path, if it is known already.
         """
-        place = place or self.place(path)
+        place = place or self.resolve(path)
         if not place.is_file():
             raise _unreadable(path, "it is no file")
         try:
@@ -148,7 +148,7 @@ class Folder:
         """The lines that contain all of these words, ignoring case, in the order of path and line number."""
         wanted, root, left = folded(words).split(), self.root.resolve(), self.limits.searched_bytes
         for path in self.files(pattern) if wanted else ():
-            place = self._inside(path, root)
+            place = self._resolve_inside(path, root)
             if place is None:  # it was deleted meanwhile
                 continue
             try:
@@ -164,7 +164,7 @@ class Folder:
                 if all(each in plain for each in wanted):
                     yield FoundLine(path, number, one_line(line, _LINE))
 
-    def _inside(self, path: str, resolved: Path | None = None) -> Path | None:
+    def _resolve_inside(self, path: str, resolved: Path | None = None) -> Path | None:
         """The resolved path; None: it leads out of the folder, or to no file. `resolved` is the resolved root."""
         parts = PurePosixPath(path.replace("\\", "/")).parts
         if "\0" in path or ".." in parts or not all(map(self._shows, parts)) or path.startswith("/") or ":" in path[:2]:

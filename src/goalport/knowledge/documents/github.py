@@ -35,7 +35,7 @@ _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _NOT_ON_WINDOWS: Final = frozenset(':*?"<>|\\')
 _MOST_ENTRIES: Final = 10_000_000
 """The most files and folders of a copy that are read: all that an archive may have."""
-_KEEPING: Final = Lock()
+_MOVE_LOCK: Final = Lock()
 """Locked while a copy is moved to its place: several threads may have fetched the same repository at once."""
 
 
@@ -136,9 +136,9 @@ class GitHubArchives:
             return _copy(place, pin, self._files(place, pin.commit), expected)
         ref = quote(place.ref if pin is None else pin.commit)
         page = await self.fetcher.fetch(f"{self.base}/{place.owner}/{place.repository}/archive/{ref}.tar.gz")
-        return await to_thread.run_sync(self._take, place, page.content, pin, expected)
+        return await to_thread.run_sync(self._unpack_and_pin, place, page.content, pin, expected)
 
-    def _take(self, place: GitHubPlace, data: bytes, pin: _Pin | None, expected: str) -> GitHubCopy:
+    def _unpack_and_pin(self, place: GitHubPlace, data: bytes, pin: _Pin | None, expected: str) -> GitHubCopy:
         """Unpack an archive, check it, and only then store and pin it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.folder, prefix=".new-") as made:
@@ -154,7 +154,7 @@ class GitHubArchives:
             _copy(place, found, files, expected)
             kept = self._files(place, found.commit)
             kept.parent.mkdir(parents=True, exist_ok=True)
-            with _KEEPING:
+            with _MOVE_LOCK:
                 if not self._is_kept(place, found):
                     shutil.rmtree(kept, ignore_errors=True)
                     try:

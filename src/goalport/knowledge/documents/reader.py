@@ -169,7 +169,7 @@ _SAME: Final = {
 }
 _VAGUE: Final = frozenset({"", PLAIN_TEXT, "application/octet-stream", "binary/octet-stream"})
 """The media types that servers send for files of unknown type."""
-_LOOKED_AT: Final = 4096
+_SNIFFED_BYTES: Final = 4096
 _OLD_OFFICE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _STREAMS: Final = {"WordDocument": "doc", "PowerPoint Document": "ppt", "Workbook": "xls", "__properties": "msg"}
 _IN_ARCHIVE: Final = re.compile(rb"PK\x03\x04.{26}(?:(word|ppt|xl)/|mimetype(application/[\w.+-]+?)PK)", re.DOTALL)
@@ -202,7 +202,7 @@ def media_type_of(data: bytes, uri: str, declared: str | None = None) -> str:
 
 
 def _by_content(data: bytes, uri: str, suffix: str, said: str) -> str | None:
-    beginning = data[:_LOOKED_AT]
+    beginning = data[:_SNIFFED_BYTES]
     called = said if said in CONVERTED else _BINARY.get(suffix)
     if beginning.lstrip().startswith(b"%PDF-") or (b"%PDF-" in beginning and _PDF in {said, called}):
         return _PDF

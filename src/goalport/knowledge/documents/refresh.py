@@ -63,10 +63,13 @@ class RefreshedSource(Generic[T]):
         self.failure = ""
         """Why the last read failed; empty: it did not."""
 
-    async def refresh(self, *, patient: bool = False) -> None:
-        """Read the value if it is due. `patient`: read it also if there is none because a first read was cancelled."""
+    async def refresh(self, *, retry_cancelled: bool = False) -> None:
+        """Read the value if it is due.
+
+        `retry_cancelled`: read it also if there is none because a first read was cancelled.
+        """
         was_late = self.value is None and not self.failure
-        if not (patient and was_late) and (self._due is None or monotonic() < self._due):
+        if not (retry_cancelled and was_late) and (self._due is None or monotonic() < self._due):
             return
         seconds, done = self._policy.seconds, False
         try:
@@ -81,7 +84,7 @@ class RefreshedSource(Generic[T]):
 
     async def get(self) -> T:
         """The value, read now if it is due or missing. Raises `DocumentError` if there is none."""
-        await self.refresh(patient=True)
+        await self.refresh(retry_cancelled=True)
         if self.value is None:
             raise DocumentError(self.failure)
         return self.value

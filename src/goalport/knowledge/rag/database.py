@@ -105,13 +105,13 @@ class IndexDatabase(Protocol):
         """End what is under way, and close the file or the connections. Closing twice does nothing."""
         ...
 
-    async def lack(self) -> tuple[str, str] | None:
+    async def why_no_vectors(self) -> tuple[str, str] | None:
         """Why it cannot store vectors, and what to do about it, as two sentences; None: it can."""
         ...
 
     def error(self, problem: str, fix: str, /) -> StoreError: ...
 
-    def compared(self, wanted: Comparison | Containing, /) -> Condition:
+    def comparison(self, wanted: Comparison | Containing, /) -> Condition:
         """The condition that metadata of a chunk have a value of the same type that fits. It is never null."""
         ...
 
@@ -123,11 +123,11 @@ class IndexDatabase(Protocol):
         """Delete the index entries and vectors of a document's chunks, before the chunks are deleted."""
         ...
 
-    def counted(self, term: Term, /) -> Statement:
+    def count_statement(self, term: Term, /) -> Statement:
         """The statement that counts the chunks with a term; it need not count more than `MOST_COUNTED`."""
         ...
 
-    def weighed(
+    def score_statement(
         self, rarities: Mapping[Term, float], within: Group | None, conditions: Sequence[Condition], most: int, /
     ) -> Statement:
         """The statement that selects the best chunks with any of the terms, and their BM25 weights, best first.

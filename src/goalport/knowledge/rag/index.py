@@ -238,7 +238,7 @@ class DocumentIndex:
         ((every,),) = yield "select coalesce(sum(chunks), 0) from documents", ()
         counts: dict[Term, int] = {}
         for term in significant_terms(tree):
-            ((counts[term],),) = yield self.database.counted(term)
+            ((counts[term],),) = yield self.database.count_statement(term)
         # As in BM25, rare words count much, and common ones little.
         rarities = {
             term: max(math.log((every - found + 0.5) / (found + 0.5)) if found < every else 0, 1e-6)
@@ -254,9 +254,9 @@ class DocumentIndex:
                 enough += counts[term]
         fewer = Group(optional=tuple(rarest)) if len(rarest) < len(known) else None
         within = tree if tree.is_strict else fewer
-        rows = yield self.database.weighed(known, within, conditions, most)
+        rows = yield self.database.score_statement(known, within, conditions, most)
         if len(rows) < most and within is not None and within is fewer:
-            rows = yield self.database.weighed(known, None, conditions, most)
+            rows = yield self.database.score_statement(known, None, conditions, most)
         heaviest = sum(rarities.values()) * 2.2  # with the parameter 1.2 of BM25
         return [(chunk, min(weight / max(heaviest, 1e-6), 1.0)) for chunk, weight in rows]
 
@@ -361,9 +361,9 @@ def _fitting(wanted: Filter, database: IndexDatabase) -> Condition:
     """The condition that a row of `chunks`, joined with its row of `documents`, fits a filter. It is never null."""
     match wanted:
         case Equal() | AtLeast() | AtMost() | Containing():
-            return database.compared(wanted)
+            return database.comparison(wanted)
         case OneOf(key, values):
-            return all_of([database.compared(Equal(key, value)) for value in values], "or")
+            return all_of([database.comparison(Equal(key, value)) for value in values], "or")
         case UriPrefix(prefix):
             return Condition("substr(documents.uri, 1, ?) = ?", (len(prefix), prefix))
         case AllOf(filters) | AnyOf(filters):

@@ -115,7 +115,7 @@ class LangChainVectorSearch:
 
 def chroma_filter(wanted: Filter) -> Mapping[str, Any]:
     """The arguments for a filter in Chroma, and in stores with the same syntax: Pinecone, PGVector and Neo4j."""
-    return {"filter": _said(wanted, "$and", "$or", lambda key, how, value: {key: {f"${how}": value}})}
+    return {"filter": _translated(wanted, "$and", "$or", lambda key, how, value: {key: {f"${how}": value}})}
 
 
 def qdrant_filter(wanted: Filter) -> Mapping[str, Any]:
@@ -125,15 +125,15 @@ def qdrant_filter(wanted: Filter) -> Mapping[str, Any]:
         wanted = {"match": {"value": value}} if how == "eq" else {"range": {how: value}}
         return {"key": f"metadata.{key}", **wanted}
 
-    conditions = {"must": [_said(wanted, "must", "should", compared)]}
+    conditions = {"must": [_translated(wanted, "must", "should", compared)]}
     return {"filter": import_module("qdrant_client.models").Filter.model_validate(conditions)}
 
 
-def _said(wanted: Filter, both: str, either: str, compared: Callable[[str, str, Value], Any]) -> Any:
+def _translated(wanted: Filter, both: str, either: str, compared: Callable[[str, str, Value], Any]) -> Any:
     match wanted:
         case AllOf(filters) | AnyOf(filters):
             name = both if isinstance(wanted, AllOf) else either
-            return {name: [_said(each, both, either, compared) for each in filters]}
+            return {name: [_translated(each, both, either, compared) for each in filters]}
         case Equal(key, value) | AtLeast(key, value) | AtMost(key, value):
             return compared(key, _COMPARED[type(wanted)][0], value)
         case _:

@@ -94,10 +94,12 @@ _WITHOUT_WORDS: Final = """
 select id from documents where chunks > 0
 and not exists (select from chunk_words where chunk_words.document = documents.id)
 """
-_OFTEN: Final = f"least(greatest(2.88 * ts_rank('{{1,1,1,1}}', chunk_words.words, {_QUERY}) - 0.75, 0), 2.1)::float8"
+_FREQUENCY_WEIGHT: Final = (
+    f"least(greatest(2.88 * ts_rank('{{1,1,1,1}}', chunk_words.words, {_QUERY}) - 0.75, 0), 2.1)::float8"
+)
 """`ts_rank` is 0.61 for a word that occurs once, 0.76 for two occurrences, and 1 at most. This maps it to 1, 1.4 and
 2.1: nearly what BM25 gives in a text of average length, as most chunks are. For a prefix it can be more."""
-_WHOLE: Final = f"(chunk_words.words @@ {_QUERY})::integer::float8"
+_PRESENCE_WEIGHT: Final = f"(chunk_words.words @@ {_QUERY})::integer::float8"
 """1 if a phrase, or a word or one of its other spellings, occurs; else 0."""
 _SCHEMAS: Final = """
 select coalesce(array_agg(quote_ident(nspname)), '{}') as names
@@ -148,7 +150,7 @@ class PostgresIndex:
         self._server = DatabaseServer(PostgresAddress(url), tables, seconds, pooler=pooler)
         self._connections = Connections(self._server, connections)
         self.error, self.close = self._server.error, self._connections.close
-        self._lack: tuple[str, str] | None = None
+        self._why_no_vectors: tuple[str, str] | None = None
         self._prepared = False
 
     async def read(self, begin: Callable[[], Operation[T]], /) -> T:
@@ -178,12 +180,12 @@ class PostgresIndex:
     async def trim(self) -> None:
         """Do nothing: the server frees space by itself."""
 
-    async def lack(self) -> tuple[str, str] | None:
+    async def why_no_vectors(self) -> tuple[str, str] | None:
         if not self._prepared:
             await self._connections.run(lambda connection: connection.fetch("select 1"), reading=True)
-        return self._lack
+        return self._why_no_vectors
 
-    def compared(self, wanted: Comparison | Containing, /) -> Condition:
+    def comparison(self, wanted: Comparison | Containing, /) -> Condition:
         key, value, found = wanted.key, wanted.value, "chunks.metadata -> ?"
         if isinstance(wanted, Containing):
             return Condition(
@@ -206,14 +208,14 @@ class PostgresIndex:
         yield "insert into chunk_words values (?, ?, to_tsvector('words', ?))", words
 
     def remove(self, document: int, /) -> Operation[None]:
-        for table in ("chunk_words", *(() if self._lack else ("vectors",))):
+        for table in ("chunk_words", *(() if self._why_no_vectors else ("vectors",))):
             yield f"delete from {table} where document = ?", (document,)  # noqa: S608 - one of two names
 
-    def counted(self, term: Term, /) -> Statement:
+    def count_statement(self, term: Term, /) -> Statement:
         within = f"select 1 from chunk_words where words @@ {_QUERY} limit {MOST_COUNTED}"  # noqa: S608 - ours
         return f"select count(*) from ({within}) as found", (_expression(term),)  # noqa: S608 - ours
 
-    def weighed(
+    def score_statement(
         self, rarities: Mapping[Term, float], within: Group | None, conditions: Sequence[Condition], most: int, /
     ) -> Statement:
         tables, every = "chunk_words", within or Group(optional=(*rarities,))
@@ -221,7 +223,7 @@ class PostgresIndex:
         if conditions:
             tables += " join chunks on chunks.id = chunk_words.chunk join documents on documents.id = chunks.document"
         simple = [not each.words[1:] and not each.spellings for each in rarities]
-        weight = " + ".join(f"?::float8 * {_OFTEN if each else _WHOLE}" for each in simple)
+        weight = " + ".join(f"?::float8 * {_FREQUENCY_WEIGHT if each else _PRESENCE_WEIGHT}" for each in simple)
         ending = f"order by weight desc, chunk limit {int(most)}"
         statement, values = selected(f"chunk_words.chunk, {weight} as weight", tables, kept, ending)
         weights = (value for term, rarity in rarities.items() for value in (rarity, _expression(term)))
@@ -270,7 +272,7 @@ class PostgresIndex:
             for (document,) in await _fetched(connection, _WITHOUT_WORDS, ()):
                 await _performed(connection, self.add(document))
         self._server.local = f"{path}; set local jit = off"
-        self._lack, self._prepared = lack, True
+        self._why_no_vectors, self._prepared = lack, True
 
 
 async def _performed(connection: Connection, operation: Operation[T], *, writing: bool = False) -> T:

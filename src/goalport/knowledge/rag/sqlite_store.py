@@ -56,13 +56,13 @@ insert into facts values ('changes', 0)
 """
 )
 """In `facts`, `changes` counts the transactions that write."""
-_FROM_FIRST_VERSION: Final = """
+_DROP_OLD_TABLES: Final = """
 drop table if exists chunk_vocabulary;
 drop table if exists chunk_words;
 drop table if exists new_vectors
 """
 """Drops the tables that only the first version had: for phrases, for spellings, and for new vectors."""
-_AT_ONCE: Final = 384 * 1_024
+_BLOCK_SIZE: Final = 384 * 1_024
 """How many numbers are multiplied at once: with more, BLAS starts threads that wait for each other."""
 _WORDS: Final = {
     sqlite3.SQLITE_CONSTRAINT: SAME_ID,
@@ -128,7 +128,7 @@ class SqliteIndex:
 
     # Words and vectors.
 
-    def compared(self, wanted: Comparison | Containing, /) -> Condition:
+    def comparison(self, wanted: Comparison | Containing, /) -> Condition:
         path, value = f'$."{wanted.key}"', wanted.value
         if isinstance(wanted, Containing):
             return Condition(
@@ -150,11 +150,11 @@ class SqliteIndex:
         yield f"insert into chunk_stems (chunk_stems, rowid, title, body) {removed}", (document,)
         yield "delete from vectors where chunk in (select id from chunks where document = ?)", (document,)
 
-    def counted(self, term: Term, /) -> Statement:
+    def count_statement(self, term: Term, /) -> Statement:
         within = f"select 1 from chunk_stems where chunk_stems match ? limit {MOST_COUNTED}"  # noqa: S608 - ours
         return f"select count(*) from ({within})", (_expression(term),)  # noqa: S608 - ours
 
-    def weighed(
+    def score_statement(
         self, rarities: Mapping[Term, float], within: Group | None, conditions: Sequence[Condition], most: int, /
     ) -> Statement:
         tables, kept = (
@@ -186,7 +186,7 @@ class SqliteIndex:
             all_vectors = np.concatenate(parts, dtype=np.float32)
             self._vectors = (self._file, changes), np.array(read[1:], np.int64), all_vectors
         _, ids, matrix = self._vectors
-        size = max(_AT_ONCE // len(vector), 1)
+        size = max(_BLOCK_SIZE // len(vector), 1)
         scores = np.empty(len(ids), np.float32)
         for start in range(0, len(ids), size):
             np.matmul(matrix[start : start + size], vector, out=scores[start : start + size])
@@ -210,7 +210,7 @@ class SqliteIndex:
         if self._path is not None:
             await self._in_thread(lambda connection: connection.execute("pragma wal_checkpoint(truncate)").fetchall())
 
-    async def lack(self) -> None:
+    async def why_no_vectors(self) -> None:
         """Nothing is lacking: numpy compares the vectors."""
 
     async def close(self) -> None:
@@ -262,7 +262,7 @@ class SqliteIndex:
                 connection.execute(f"pragma {each}")
             connection.execute("begin immediate")
             if (version := self._version(connection)) < _VERSION:
-                for statement in (_FROM_FIRST_VERSION if version else _TABLES).strip().split(";\n"):
+                for statement in (_DROP_OLD_TABLES if version else _TABLES).strip().split(";\n"):
                     connection.execute(statement)
                 connection.execute(f"pragma application_id = {_APPLICATION}")
                 connection.execute(f"pragma user_version = {_VERSION}")

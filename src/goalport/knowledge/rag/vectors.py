@@ -160,7 +160,7 @@ class ChunkVectors:
         if service is None:
             if required:
                 without = ("It has no vectors to search.", "Give it an embedding service, or search by text.")
-                raise self._database.error(*(await self._database.lack() or without))
+                raise self._database.error(*(await self._database.why_no_vectors() or without))
             return None
         (vector,) = await embedded(service, [text])
         dimensions = (await self._database.read(_facts)).get("dimensions")
@@ -203,7 +203,7 @@ class ChunkVectors:
 
         Until then, chunks without a vector are found by words. `only_missing`: make only the missing vectors.
         """
-        if lack := await self._database.lack():
+        if lack := await self._database.why_no_vectors():
             raise self._database.error(*lack)
         service = self._service
         if service is None:
@@ -229,7 +229,7 @@ class ChunkVectors:
 
     async def info(self) -> IndexInfo:
         """How much is stored, and which model made the vectors."""
-        lacking = await self._database.lack() is not None
+        lacking = await self._database.why_no_vectors() is not None
 
         def read() -> Operation[IndexInfo]:
             facts = yield from _facts()
@@ -257,7 +257,7 @@ class ChunkVectors:
         """The service; None: there is none, or only text can be searched. Raises `StoreError` for another model."""
         if self._service is None:
             return None
-        if lack := await self._database.lack():
+        if lack := await self._database.why_no_vectors():
             error = self._database.error(*lack)
         else:
             facts = await self._database.read(_facts)

@@ -286,7 +286,7 @@ def _problems(folder: Path, text: SkillText, *, files: bool) -> Iterator[tuple[i
     for number, line in enumerate(lines if files else (), start=text.body_line):
         for name in dict.fromkeys((*_FILE.findall(line), *_LINK.findall(line))):
             try:
-                inside.place(name)
+                inside.resolve(name)
             except DocumentError:
                 yield number, f"it mentions {one_line(name, 200)!r}, and there is no such file in the skill."
 

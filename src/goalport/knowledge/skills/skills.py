@@ -204,7 +204,7 @@ def _servable(skill: Skill, namespace: str) -> _Servable:
     folder, text = Folder(skill.folder, FolderLimits(file_bytes=_MOST_BYTES)), skill_text(skill.folder)
     try:
         head = json.loads(json.dumps(to_jsonable_python(text.fields), allow_nan=False))
-        sizes = {path: folder.place(path).stat().st_size for path in folder.all_files()}
+        sizes = {path: folder.resolve(path).stat().st_size for path in folder.all_files()}
         "".join(sizes).encode()
     except OSError as error:
         raise DocumentError(f"Not all of its files can be read ({error.strerror}).") from error
@@ -337,7 +337,7 @@ class _Activation:
             check_unchanged(skill)
             folder = skill_folder(skill.folder)
             try:
-                folder.place(f"{kind}/{name}")
+                folder.resolve(f"{kind}/{name}")
             except DocumentError:
                 files = [each.removeprefix(f"{kind}/") for each in _files(skill, kind)]
                 known = offer(name, files, none=f"It has no {kind}.")
@@ -546,20 +546,20 @@ class Skills:
         """A copy with the skills that fit a question; itself, if all are offered. `Ai` calls it for each request."""
         return await self.chosen_for(question, most=self.most) if self.most else self
 
-    async def refresh(self, *, patient: bool = False) -> None:
+    async def refresh(self, *, retry_cancelled: bool = False) -> None:
         """Fetch the skills on GitHub that are not here yet. The notes report what cannot be fetched.
 
-        `patient`: also fetch at once what an earlier call has begun to fetch before it was cancelled.
+        `retry_cancelled`: also fetch at once what an earlier call has begun to fetch before it was cancelled.
         """
         for source in self.sources:
             before, is_new = self._known(), source.value is None
-            await source.refresh(patient=patient)
+            await source.refresh(retry_cancelled=retry_cancelled)
             if is_new and source.value is not None:
                 _unique(before, source.value)  # for its warnings of skills that are left out
 
     async def all(self) -> tuple[Skill, ...]:
         """All skills, after fetching those on GitHub."""
-        await self.refresh(patient=True)
+        await self.refresh(retry_cancelled=True)
         return self._known()
 
     async def chosen_for(self, text: str, embed: Embed | None = None, most: int = 10) -> Self:
@@ -576,7 +576,7 @@ class Skills:
         skills, lines = self._known(), [_ADVICE]
         if not skills:
             lines.append("There are no skills yet.")
-        elif not self._finds:
+        elif not self._offers_search:
             lines.extend(f"- {each.name}: {each.description}" for each in skills)
         else:
             lengths = accumulate(len(each.name) + len(", ") for each in skills)
@@ -590,14 +590,14 @@ class Skills:
 
     def tools(self) -> Sequence[Tool]:
         """New tools, with nothing unlocked, for one request to a model."""
-        return tuple(_Activation(self.all, self.locked).tools(find=self._finds))
+        return tuple(_Activation(self.all, self.locked).tools(find=self._offers_search))
 
     def as_published(self) -> PublishedSkills:
         """The skills for MCP clients: as resources, and with tools that read them.
 
         Locked tools are left out, since a tool that one client unlocks would be unlocked for all.
         """
-        offered = tuple(_Activation(self.all).tools(find=self._finds))
+        offered = tuple(_Activation(self.all).tools(find=self._offers_search))
         # In lower case, since parsers of URIs may take this part for a host name.
         namespace = f"skill://{quote(self.name.lower(), safe='')}/"
         return PublishedSkills(self.name, self.description, namespace, offered, self.all)
@@ -613,7 +613,7 @@ class Skills:
         async def run(given: Mapping[str, Any]) -> ToolResult:
             skill = _named(await self.all(), given["skillName"])
             await to_thread.run_sync(check_unchanged, skill)
-            script = skill_folder(skill.folder).place(f"scripts/{given['fileName'].removeprefix('scripts/')}")
+            script = skill_folder(skill.folder).resolve(f"scripts/{given['fileName'].removeprefix('scripts/')}")
             result = await runner.run(script, given.get("arguments") or [], skill.folder)
             if result.exit_code:
                 return ToolResult.of_error(f"The script ended with {result.exit_code}.\n{result.output}".strip())
@@ -625,7 +625,7 @@ class Skills:
         return ToolGroup.of(role, tool, description=description, permissions=permissions, approve="always")
 
     @property
-    def _finds(self) -> bool:
+    def _offers_search(self) -> bool:
         """Whether `findSkills` is offered, because the descriptions are too long for the notes."""
         return sum(len(each.name) + len(each.description) + len("- : \n") for each in self._known()) > _BUDGET
 

@@ -48,9 +48,9 @@ class _BuiltTool(Tool, ABC):
     async def _work(self, arguments: Mapping[str, object]) -> ToolResult:
         """The result of a call, without the layers around the tool."""
 
-    async def carry_out(self, arguments: Mapping[str, object]) -> ToolResult:
+    async def run_raising(self, arguments: Mapping[str, object]) -> ToolResult:
         if self.handler is not None:
-            return await super().carry_out(arguments)
+            return await super().run_raising(arguments)
         return await self._work(arguments if self.checks_arguments else self.checked(arguments))
 
     def _changed(self, **changes: Any) -> Self:

@@ -369,7 +369,7 @@ class ToolLoop:
         tool, arguments = tools.tools.get(call.name), arguments_of(call)
         if tool is not None:
             site = CALL_SITE.get()
-            if site is not None and not isinstance(arguments, str) and site.remembers(tool, arguments):
+            if site is not None and not isinstance(arguments, str) and site.has_result(tool, arguments):
                 # From the journal of an action that runs again: no event is sent, and the tool does no work.
                 return CompletedCall(call, tool, await tool.call(arguments))
             await self.operation.before_turn(call.name)

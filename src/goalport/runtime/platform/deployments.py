@@ -270,7 +270,7 @@ def _agent_of_tool(tool: Tool) -> Agent:
     """The agent whose only goal is the result of a call of the tool."""
 
     async def call(call: ToolCall, **_: Ai) -> ToolResult:
-        result = await (tool.call if tool.needs_approval else tool.carry_out)(call.arguments)
+        result = await (tool.call if tool.needs_approval else tool.run_raising)(call.arguments)
         if result.is_error:
             raise NonRetryable(result.text) from result.error
         return replace(result, artifact=None)  # only code uses it, and perhaps it cannot be stored

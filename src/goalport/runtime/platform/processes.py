@@ -21,7 +21,7 @@ from anyio import CancelScope, CapacityLimiter
 from goalport.agents.domain import RetryPolicy
 from goalport.base.caller import Caller
 from goalport.base.errors import BadInput, GoalportError, StoreError, UnknownName, Unreadable, Unstorable
-from goalport.base.observe import RareLog
+from goalport.base.observe import RateLimitedLog
 from goalport.base.secrecy import register_secrets, secrets_in_environment
 from goalport.models.llm import AssistantMessage
 from goalport.runtime.chat import ConversationTurns
@@ -102,7 +102,7 @@ class Processes(ProcessPlatform):
         self.drives = True
         """Whether this program runs processes; otherwise it leaves them to others."""
         register_secrets(self, secrets_in_environment(os.environ))
-        self.tells_errors, self.rare_log, self.prepare = True, RareLog(), None
+        self.tells_errors, self.rate_limited_log, self.prepare = True, RateLimitedLog(), None
         self.on_spending = lambda _: None
         self.on_model_request: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None
         """Called after each request to a model with its name, the seconds, and whether it failed; must not raise."""
@@ -429,7 +429,11 @@ class Processes(ProcessPlatform):
             if is_away or not isinstance(error, GoalportError):
                 level, trace = (WARNING, None) if is_away else (ERROR, error)
                 _log.log(level, "Process %s did not begin: %s", process.id, error, exc_info=trace)
-            words = f"Try again later. {error.told}" if isinstance(error, StoreError) else process.words_for(error)
+            words = (
+                f"Try again later. {error.client_message}"
+                if isinstance(error, StoreError)
+                else process.words_for(error)
+            )
             process.settle(Failed(f"It did not begin. {words}", not_begun=is_away))
             self._continue_others(process)
             if has_context:  # nothing has been done yet, and nobody would know of it later

@@ -31,7 +31,7 @@ from goalport.base.events import (
     QuestionAsked,
     QuestionSettled,
 )
-from goalport.base.observe import RareLog
+from goalport.base.observe import RateLimitedLog
 from goalport.base.observe.spans import Trace, current_trace
 from goalport.base.words import excerpt, type_name, with_article
 from goalport.models.llm import AssistantMessage, TokenUsage
@@ -75,7 +75,7 @@ class ProcessPlatform(Protocol):
     """Whether the history stores the replies of models and the results of tools."""
     max_object_bytes: int
     """The most memory that the result of an action may take, in bytes (estimated)."""
-    rare_log: RareLog
+    rate_limited_log: RateLimitedLog
     """Logs which actions block the event loop, each at most once a minute."""
     on_spending: Callable[[Spending], None]
     """Called with the cost of each request to a model, from any thread; it must not raise."""

@@ -234,7 +234,7 @@ class OperationContext:
             " a thread, or await what takes long."
         )
         name = self.action or "A function"
-        self.process.platform.rare_log.log(_log.warning, name, text, name, seconds)
+        self.process.platform.rate_limited_log.log(_log.warning, name, text, name, seconds)
 
     def _report_full_limiter(self) -> None:
         words = (
@@ -546,7 +546,7 @@ class ActionCalls:
         usage = TokenUsage(input_tokens=tokens, cost=cost)
         self.context.process.spend(usage, action=self.context.action, model=model, seconds=seconds)
 
-    def remembers(self, tool: Tool, arguments: Mapping[str, object], /) -> bool:
+    def has_result(self, tool: Tool, arguments: Mapping[str, object], /) -> bool:
         what = fingerprint_of_tool_call(tool.name, arguments)
         return self.context.names.next("tool", what, peek=True) in self.context.journal.results
 
@@ -633,17 +633,17 @@ class _ServerCall:
     key: str
 
     @property
-    def begun(self) -> str:
+    def remote_task_id(self) -> str:
         found = self.context.journal.results.get(f"{self.name}/begun")
         return "" if found is None else found.text
 
-    async def note_begun(self, identity: str, /) -> None:
-        if identity != self.begun:
+    async def note_remote_task(self, identity: str, /) -> None:
+        if identity != self.remote_task_id:
             self.context.journal.results[f"{self.name}/begun"] = ToolResult.of_text(identity)
             await self.context.process.store_steps()
 
     @property
-    def goes_on(self) -> bool:
+    def will_be_repeated(self) -> bool:
         # A call is removed from the journal before it is cancelled.
         return self.context.process.remote or self.name in self.context.journal.calls
 

@@ -47,7 +47,7 @@ class DirectCalls:
     listener: EventListener
     """Receives the events; they have no process id."""
 
-    def remembers(self, _tool: Tool, _arguments: Mapping[str, object], /) -> bool:
+    def has_result(self, _tool: Tool, _arguments: Mapping[str, object], /) -> bool:
         return False
 
     async def call(self, tool: Tool, arguments: Mapping[str, object], /) -> ToolResult:

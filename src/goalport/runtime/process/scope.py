@@ -11,7 +11,15 @@ from functools import cached_property
 from itertools import chain
 from typing import TypeAlias, cast
 
-from goalport.agents.blackboard import DEFAULT_BINDING, Blackboard, fits, is_generic, is_of, is_told_by_bases, matcher
+from goalport.agents.blackboard import (
+    DEFAULT_BINDING,
+    Blackboard,
+    fits,
+    is_generic,
+    is_of,
+    matcher,
+    related_by_bases_only,
+)
 from goalport.agents.domain import (
     Action,
     Agent,
@@ -225,7 +233,7 @@ class Scope:
         """The facts that are true once there is an object declared as `kind`, whatever its class is at run time."""
         facts = self._facts_by_type.get(kind)
         if facts is None:
-            classes = (*kind.__mro__, None) if is_told_by_bases(kind) else self._facts_by_class
+            classes = (*kind.__mro__, None) if related_by_bases_only(kind) else self._facts_by_class
             asked = chain.from_iterable(self._facts_by_class.get(each, ()) for each in classes)
             facts = self._facts_by_type[kind] = frozenset(
                 each
@@ -241,7 +249,7 @@ class Scope:
         found = defaultdict[type | None, list[Fact]](list)
         for each in self.facts:
             if isinstance(each, Available | LastResult):
-                found[each.type if is_told_by_bases(each.type) else None].append(each)
+                found[each.type if related_by_bases_only(each.type) else None].append(each)
         return found
 
     def infer_type(self, binding: str, value: object) -> object:

@@ -364,7 +364,7 @@ async def _figure(
         problem = f"gave {figure!r:.100}, not a number{' from 0 up' if least == 0 else ''}"
     text = "Cost %s of %s %s: it counts as %g."
     kind = f"{process.agent.name} {cost.name}"
-    process.platform.rare_log.log(_log.warning, kind, text, cost.name, action.name, problem, faulty)
+    process.platform.rate_limited_log.log(_log.warning, kind, text, cost.name, action.name, problem, faulty)
     return faulty
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from goalport.base.caller import EVERY_SCOPE, OPERATOR, user_of_machine
 from goalport.base.errors import SettingsError
-from goalport.base.observe import RareLog
+from goalport.base.observe import RateLimitedLog
 from goalport.server.auth.challenges import Challenges, ProtectedResource
 from goalport.server.auth.keys import KEY_VARIABLE, ApiKeys
 from goalport.server.auth.tokens import IntrospectionVerifier, ProviderClient
@@ -43,7 +43,7 @@ class TrustedProxies:
         self._networks = [*map(ip_network, settings.trusted_proxies)]
         headers = (settings.proxy_user_header, settings.proxy_groups_header)
         self._headers = [each.lower().encode() for each in headers]
-        self._rare_log = RareLog()
+        self._rate_limited_log = RateLimitedLog()
 
     def grant_of(self, scope: Mapping[str, Any]) -> Grant | None:
         """What a request is granted by its proxy; None if it names no user.
@@ -59,7 +59,7 @@ class TrustedProxies:
         if not self._trusts(peer):
             whose = peer or "an address that this server does not know: serve with `goalport serve`"
             text = "Refused the header %s from %s, which is none of auth.trusted_proxies."
-            self._rare_log.log(_log.warning, whose, text, self._settings.proxy_user_header, whose)
+            self._rate_limited_log.log(_log.warning, whose, text, self._settings.proxy_user_header, whose)
             raise AmbiguousCredential("The request has a header that a trusted proxy alone may send.")
         if len(users) > 1 or len(groups) > 1:
             raise AmbiguousCredential("The request names its user or its groups more than once.")
@@ -102,7 +102,7 @@ class Authentication:
     """The proxies that name the user in a header; None without any."""
     fetch_keys: Callable[[], None] | None = None
     """Starts to fetch the keys of issuers, so that a wrong issuer is logged at once; None: there are no issuers."""
-    _rare_log: RareLog = field(default_factory=RareLog, init=False)
+    _rate_limited_log: RateLimitedLog = field(default_factory=RateLimitedLog, init=False)
 
     @classmethod
     def of(cls, settings: Settings) -> "Authentication | None":
@@ -150,7 +150,9 @@ class Authentication:
         except (InvalidToken, VerifierUnavailable):
             raise
         except Exception:
-            self._rare_log.log(_log.exception, "bug", "A verifier failed, so nobody passes whose tokens it takes.")
+            self._rate_limited_log.log(
+                _log.exception, "bug", "A verifier failed, so nobody passes whose tokens it takes."
+            )
             raise VerifierUnavailable("a verifier failed; the error is in this log") from None
 
 

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.base.hosts import source_of
-from goalport.base.observe import RareLog
+from goalport.base.observe import RateLimitedLog
 from goalport.base.words import first_line
 from goalport.server.auth.access import MadeBy, granted
 from goalport.server.auth.authentication import Authentication
@@ -99,7 +99,7 @@ class AuthGuard:
         self._open_paths = frozenset(open_paths)
         self._stream_seconds = stream_seconds
         self._failed = FailedAttempts()
-        self._rare_log = RareLog()
+        self._rate_limited_log = RateLimitedLog()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -132,7 +132,7 @@ class AuthGuard:
             answer = challenges.refusal("invalid_token", str(error))
             if not error.was_valid and (seconds := self._failed.add(address)):
                 text = "Too many credentials from %s are not valid: more of them are answered with status 429."
-                self._rare_log.log(_log.warning, f"of {source_of(address)}", text, address)
+                self._rate_limited_log.log(_log.warning, f"of {source_of(address)}", text, address)
                 wait = math.ceil(seconds)
                 reason = f"{error} Too many credentials from your address were not valid: try again in {wait} s."
                 answer = _later(HTTPStatus.TOO_MANY_REQUESTS, "too_many_requests", reason, wait)
@@ -171,7 +171,7 @@ class AuthGuard:
     def _tell(self, log: Callable[..., None], text: str, error: Exception) -> None:
         """Log why a token is refused, each reason once in a minute, so that many bad tokens do not flood the log."""
         reason = first_line(str(error))
-        self._rare_log.log(log, reason, text, reason)
+        self._rate_limited_log.log(log, reason, text, reason)
 
 
 def _later(status: HTTPStatus, error: str, reason: str, seconds: int) -> Response:

@@ -172,7 +172,7 @@ class AuditTrail:
 
     def _note(self, deed: str, caller: Caller, **facts: object) -> None:
         if self._audit is not None:
-            self._audit.note(deed, caller, facts)
+            self._audit.record(deed, caller, facts)
 
     def on_call(self, call: Call, /) -> None:
         """Note a call that has ended, unless it only reads."""
@@ -234,4 +234,4 @@ def unavailable_words(trouble: HandedOver | StoreError | Unreadable) -> str:
     if not isinstance(trouble, StoreError):
         return str(trouble)
     _errors.warning("A request was refused: %s", trouble)
-    return f"Try again later. {trouble.told}"
+    return f"Try again later. {trouble.client_message}"

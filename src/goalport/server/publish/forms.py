@@ -19,7 +19,7 @@ from pydantic_core import from_json
 from goalport.agents.domain import WaitFor
 from goalport.agents.domain.wait_for import Choice, FormSubmission, TextInput, UrlVisit
 from goalport.base.errors import BadInput
-from goalport.base.words import corrections, limit_told
+from goalport.base.words import corrections, limit_hint
 from goalport.runtime.process import Question
 from goalport.server.publish.portability import Schema, is_object
 from goalport.server.publish.published_arguments import PublishedArguments
@@ -314,7 +314,7 @@ class FormField:
             shown["default"] = default
         # What the protocol has no keyword for is said in words.
         unsaid = ["multipleOf"] if kind == "integer" else ["exclusiveMinimum", "exclusiveMaximum", "multipleOf"]
-        notes = [limit_told(key, schema[key]) for key in unsaid if key in schema]
+        notes = [limit_hint(key, schema[key]) for key in unsaid if key in schema]
         notes += [f"format: {schema['format']}"] if schema.get("format", "date") not in _FORMATS else []
         notes += [] if default is None or "default" in shown else [f"default: {default}"]
         if told := "; ".join(filter(None, notes)):
@@ -325,7 +325,7 @@ class FormField:
     def limits(self) -> Sequence[str]:
         """The restrictions of its value, in words for a person who does not see its schema: `at least 1`."""
         limits = [(key, self.schema[key]) for key in _LIMITS if key in self.schema]
-        told = [limit_told(*each) for each in limits if each != ("minLength", 1)]  # nobody answers with no text
+        told = [limit_hint(*each) for each in limits if each != ("minLength", 1)]  # nobody answers with no text
         return [*filter(None, told)]
 
     @property

@@ -204,7 +204,7 @@ class Site:
     async def _sign_in(self, request: Request) -> Response:
         """The page that ends a sign-in to an upstream server."""
         text, status = "You are signed in. This page can be closed.", HTTPStatus.OK
-        if not self.publisher.platform.upstream.sign_ins.come_back(dict(request.query_params)):
+        if not self.publisher.platform.upstream.sign_ins.accept_redirect(dict(request.query_params)):
             text = "Nobody waits for this sign-in any more. Answer the question again to get a new page."
             status = HTTPStatus.NOT_FOUND
         # The address holds a code, which is not for caches and other pages.

@@ -24,7 +24,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.base.hosts import is_loopback, is_wildcard
-from goalport.base.observe import RareLog
+from goalport.base.observe import RateLimitedLog
 from goalport.models.llm import TRIAL_MODEL
 from goalport.server.auth.guard import answer_until, route_path
 from goalport.server.doors.mcp.door import SSE_PATH
@@ -60,7 +60,7 @@ class HostGuard:
         own = () if is_wildcard(settings.host) else [_bracketed(settings.host)]
         self._hosts = _LOOPBACK | _patterns([*settings.allowed_hosts, *own])
         self._origins = _patterns(settings.allowed_origins)
-        self._rare_log = RareLog()
+        self._rate_limited_log = RateLimitedLog()
         self._serves = lru_cache(_MOST_REMEMBERED)(self._is_served)
         """Whether a Host header names this server; cached, since most clients send the same one each time."""
 
@@ -104,7 +104,7 @@ class HostGuard:
             ' or %s = ["%s"] in server/settings.toml.'
         )
         given = (kind, value[:200], setting.upper(), entry, setting, entry)
-        self._rare_log.log(_log.warning, value[:200], text, *given)
+        self._rate_limited_log.log(_log.warning, value[:200], text, *given)
         detail = "This server does not answer for that host"
         if kind == "origin":
             detail = "Pages from there may not call this server"
@@ -198,14 +198,14 @@ class LocalCallers:
     def __init__(self, app: ASGIApp, open_paths: Collection[str]) -> None:
         self._app = app
         self._open_paths = open_paths
-        self._rare_log = RareLog()
+        self._rate_limited_log = RateLimitedLog()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         passes = scope["type"] != "http" or _is_local(_address(scope)) or route_path(scope) in self._open_paths
         if passes or getattr(scope.get("user"), "is_authenticated", False):
             await self._app(scope, receive, send)
             return
-        self._rare_log.log(_log.warning, "", _REFUSED, _address(scope))
+        self._rate_limited_log.log(_log.warning, "", _REFUSED, _address(scope))
         await problem(HTTPStatus.FORBIDDEN, "no-authentication", _TOLD)(scope, receive, send)
 
 

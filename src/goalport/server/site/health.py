@@ -94,7 +94,7 @@ class Health:
                     await store.check_writes()
                 writable = True
         except StoreError as error:
-            reasons.append(error.told)
+            reasons.append(error.client_message)
         except TimeoutError:
             reasons.append(f"The store of processes has not answered within {_STORE_SECONDS:g} s.")
         finally:

@@ -20,8 +20,8 @@ import anyio.lowlevel
 import uvicorn
 from sse_starlette.sse import AppStatus
 
-from goalport.base.lazy import collect_among_calls
-from goalport.base.observe import tell
+from goalport.base.lazy import collect_new_garbage_only
+from goalport.base.observe import print_status
 from goalport.base.words import counted
 from goalport.server.doors.mcp.door import McpDoor
 from goalport.server.publish.publisher import Publisher
@@ -86,7 +86,7 @@ async def drain(
     """
     calls, seconds = publisher.calls, publisher.settings.shutdown_seconds
     if calls.number:
-        tell(f"{counted(calls.number, 'call')} may take {seconds:g} s; a second signal ends them now.")
+        print_status(f"{counted(calls.number, 'call')} may take {seconds:g} s; a second signal ends them now.")
     with anyio.move_on_after(seconds):
         await calls.ended()
         await answered()
@@ -100,7 +100,7 @@ def exit_at_once() -> NoReturn:
     """Exit at once with code 130, as a second signal asks for."""
     line = "Ended at once by a second signal."
     try:
-        tell(line)
+        print_status(line)
     except RuntimeError:  # Python refuses to write if the signal came while a line was being written
         os.write(2, f"{line}\n".encode())
     finally:
@@ -131,7 +131,7 @@ class _Listener(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        collect_among_calls()
+        collect_new_garbage_only()
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -170,7 +170,7 @@ class _Listener(uvicorn.Server):
                 self._site.health.draining = True
                 self._drained_at = time.monotonic() + self._drain_seconds
                 # Later, since Python refuses to write where the signal has interrupted a write.
-                loop.call_soon_threadsafe(tell, DRAINING.format(self._drain_seconds))
+                loop.call_soon_threadsafe(print_status, DRAINING.format(self._drain_seconds))
             else:
                 self.handle_exit(Signals(number), frame)
 

@@ -19,7 +19,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from goalport.base.hosts import source_of
-from goalport.base.observe import RareLog
+from goalport.base.observe import RateLimitedLog
 from goalport.server.auth.authentication import PEER
 from goalport.workspace.settings import Settings
 
@@ -67,7 +67,7 @@ class Connections:
         self.settings = settings
         self.number = 0
         """How many are open."""
-        self.rare_log = RareLog()
+        self.rate_limited_log = RateLimitedLog()
         self.ending = False
         """Whether the server shuts down, so that each connection ends with its next answer."""
         self.refusing = False
@@ -92,21 +92,21 @@ class Connections:
             text = (
                 "File descriptors run short: %d of %d are in use. Raise the limit (ulimit -n), or end what takes them."
             )
-            self.rare_log.log(warn, "descriptors", text, descriptor, self._descriptors)
+            self.rate_limited_log.log(warn, "descriptors", text, descriptor, self._descriptors)
         for setting, number, most, text in (
             ("max_connections", self.number, self._most, "%d are open"),
             ("max_connections_per_address", self._open[source], self._most_of_one, "it has %d open"),
         ):
             if number >= most:
                 line = f"Refused a connection from %s: {text}, as many as may be ({setting})."
-                self.rare_log.log(warn, setting, line, address, number)
+                self.rate_limited_log.log(warn, setting, line, address, number)
                 self._note_refusal(setting)
                 return False
         self._open[source] += 1
         self.number += 1
         if self.number >= _NEARLY_ALL * self._most:
             text = "%d of %d connections are open (max_connections)."
-            self.rare_log.log(warn, "nearly", text, self.number, self._most)
+            self.rate_limited_log.log(warn, "nearly", text, self.number, self._most)
         return True
 
     def forget(self, address: str) -> None:
@@ -303,7 +303,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _log(self, kind: str, reason: str, *values: object) -> None:
-        self._connections.rare_log.log(_log.info, kind, f"Ended a connection of %s: {reason}.", self._address, *values)
+        self._connections.rate_limited_log.log(
+            _log.info, kind, f"Ended a connection of %s: {reason}.", self._address, *values
+        )
 
 
 class GatheredWrites:

@@ -26,8 +26,8 @@ from anyio.abc import TaskStatus
 
 from goalport import __version__
 from goalport.base.handshake import EarlyHandshake
-from goalport.base.lazy import collect_among_calls
-from goalport.base.observe import LogListener, log_to_stderr, tell
+from goalport.base.lazy import collect_new_garbage_only
+from goalport.base.observe import LogListener, log_to_stderr, print_status
 from goalport.base.words import counted
 from goalport.runtime.platform import CONFIG_FILE, REFERENCES_FILE, AgentPlatform
 from goalport.server.auth import Access, Authentication
@@ -74,7 +74,7 @@ async def serve_http(
             site = Site(Publisher(platform, workspace, settings))
             report = startup_report(site.publisher, address, site.doors)
             for line in report if announces else ():
-                tell(line)
+                print_status(line)
             async with anyio.create_task_group() as tasks:
                 if reload or announces:
                     tells = (lambda: True) if channel is None else lambda: channel.speaks
@@ -82,7 +82,7 @@ async def serve_http(
                 if channel is None:
                     await tasks.start(obey_sighup, site.publisher)
                 ready = f"goalport ready on {_url(address, site.doors)}"
-                await listen(site, source, lambda: tell(ready) if announces else None)
+                await listen(site, source, lambda: print_status(ready) if announces else None)
                 tasks.cancel_scope.cancel()
 
 
@@ -113,8 +113,8 @@ async def serve_stdio(
                     await tasks.start(stop_on_signal, publisher)
                 await tasks.start(partial(watch, publisher, reloads=reload))
                 for line in startup_report(publisher):
-                    tell(line)
-                collect_among_calls()
+                    print_status(line)
+                collect_new_garbage_only()
                 with granted({}, grant, key):
                     await stdio.serve(handshake)
                 await finish(publisher)

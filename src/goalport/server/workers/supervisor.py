@@ -31,7 +31,7 @@ from anyio.abc import Process, TaskGroup
 from goalport.base.cores import usable_cores
 from goalport.base.errors import SettingsError
 from goalport.base.hosts import http_url
-from goalport.base.observe import log_to_stderr, tell
+from goalport.base.observe import log_to_stderr, print_status
 from goalport.base.words import counted, listed
 from goalport.workspace.settings import Settings
 
@@ -346,7 +346,7 @@ class _Supervisor:
                                 starting.start_soon(self._start_and_keep)
                         if not self._stopping.is_set():
                             ready = [str(each.process.pid) for each in self._workers if each.is_serving]
-                            tell(f"  {counted(len(ready), 'worker')} ready: processes {listed(ready)}")
+                            print_status(f"  {counted(len(ready), 'worker')} ready: processes {listed(ready)}")
                 self._services.cancel_scope.cancel()
         return self._exit_code
 
@@ -367,7 +367,9 @@ class _Supervisor:
                 worker = await Worker.started(self._command, place, self._metrics_folder)
             except OSError as error:  # the machine has no memory or no process ids left
                 seconds = _LONGEST_PAUSE
-                tell(f"error: No worker can be started ({error.strerror}); the next attempt is in {seconds:g} s.")
+                print_status(
+                    f"error: No worker can be started ({error.strerror}); the next attempt is in {seconds:g} s."
+                )
                 await self._sleep(seconds)
                 continue
             self._workers.append(worker)
@@ -430,7 +432,7 @@ class _Supervisor:
                 # The worker has printed why, unless it was killed.
                 code = worker.process.returncode or 0
                 if code < 0:
-                    tell(f"error: {worker.end_in_words} before it was ready.")
+                    print_status(f"error: {worker.end_in_words} before it was ready.")
                 self._exit_code = code if code >= 0 else _KILLED - code
                 self._stop()
                 return
@@ -439,7 +441,7 @@ class _Supervisor:
             seconds = 0.0 if early <= 1 else min(_LONGEST_PAUSE, 2.0 ** (early - 2))
             then = f"another one starts in {seconds:g} s" if seconds else "another one starts"
             often = f"{early} times in a row within {_EARLY_SECONDS:g} s of its start; what it wrote above may say why."
-            tell(f"error: {worker.end_in_words}; {then}.{f' That is {often}' if early > 1 else ''}")
+            print_status(f"error: {worker.end_in_words}; {then}.{f' That is {often}' if early > 1 else ''}")
             await self._sleep(seconds)
             another = await self._start()
             if another is None:
@@ -461,10 +463,10 @@ class _Supervisor:
             all_hang = len(now) == len(serving)
             then = "no other does either, so requests wait" if all_hang else "new connections go to the others"
             for each in now - hanging:
-                tell(f"error: Worker {each.process.pid} does not respond; {then}.")
+                print_status(f"error: Worker {each.process.pid} does not respond; {then}.")
             for each in hanging - now:
                 if each.is_serving:
-                    tell(f"  Worker {each.process.pid} responds again.")
+                    print_status(f"  Worker {each.process.pid} responds again.")
             hanging = now
             self._tell_states()
 
@@ -487,7 +489,7 @@ class _Supervisor:
                 self._services.start_soon(self._drain, self._settings.drain_seconds * (number is signal.SIGTERM))
             else:
                 self._stop()
-                tell("Ended at once by a second signal.")
+                print_status("Ended at once by a second signal.")
                 self._exit_code = _INTERRUPTED
                 for each in self._workers:
                     each.signal(signal.SIGKILL)
@@ -495,7 +497,7 @@ class _Supervisor:
     async def _drain(self, seconds: float) -> None:
         """Count all workers as not ready for `seconds`, while they still accept connections; then stop."""
         if seconds:
-            tell(DRAINING.format(seconds))
+            print_status(DRAINING.format(seconds))
             self._draining = True
             self._tell_states()
             await anyio.sleep(seconds)
@@ -516,7 +518,9 @@ class _Supervisor:
         with anyio.move_on_after(self._patience):
             await worker.ended.wait()
             return
-        tell(f"error: Worker {worker.process.pid} did not shut down within {self._patience:g} s, so it is killed.")
+        print_status(
+            f"error: Worker {worker.process.pid} did not shut down within {self._patience:g} s, so it is killed."
+        )
         worker.signal(signal.SIGKILL)
 
     async def _replace(self) -> None:
@@ -540,9 +544,9 @@ class _Supervisor:
                         what = counted(len(new.problems - known), "load problem")
                         why = f"Worker {new.process.pid} had {what} that the earlier workers had not; they go on."
                     if not self._stopping.is_set():
-                        tell(f"error: {why}")
+                        print_status(f"error: {why}")
                     return
                 self._keepers.start_soon(self._keep, new)
                 await self._end(new if old.ended.is_set() else old)  # `_keep` has replaced one that died meanwhile
             if not self._stopping.is_set():
-                tell("  The workers are replaced.")
+                print_status("  The workers are replaced.")

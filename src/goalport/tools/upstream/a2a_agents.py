@@ -136,7 +136,7 @@ class AgentConnection(Connection):
             return await task.result(name, arguments)
         except get_cancelled_exc_class():
             # A call that is cancelled because the program ends is repeated later, and then joins its task.
-            if call.scope.cancel_called or call.hooks.record is None or not call.hooks.record.goes_on:
+            if call.scope.cancel_called or call.hooks.record is None or not call.hooks.record.will_be_repeated:
                 await task.cancel()
             raise
         except httpx2.ConnectError as error:
@@ -228,7 +228,7 @@ class _RemoteTask:
     def __init__(self, server: str, client: Client, call: Call) -> None:
         self._server, self._client, self._call = server, client, call
         self._record = call.hooks.record
-        self._id = self._record.begun if self._record is not None else ""
+        self._id = self._record.remote_task_id if self._record is not None else ""
         self._key = self._record.key if self._record is not None else uuid4().hex
         self._reports, self._pause = 0, _PAUSE
 
@@ -303,7 +303,7 @@ class _RemoteTask:
                     if identity and identity != self._id:
                         self._id = identity
                         if self._record is not None:
-                            await self._record.note_begun(identity)
+                            await self._record.note_remote_task(identity)
                     state = TaskState.TASK_STATE_WORKING
                     if hasattr(about, "status"):
                         state, words = about.status.state, _text_of(about.status.message.parts)

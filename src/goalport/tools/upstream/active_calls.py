@@ -62,14 +62,14 @@ class CallRecord(Protocol):
         ...
 
     @property
-    def begun(self) -> str:
+    def remote_task_id(self) -> str:
         """The id of the remote task that the call has started; empty: none that is known."""
         ...
 
-    async def note_begun(self, identity: str, /) -> None: ...
+    async def note_remote_task(self, identity: str, /) -> None: ...
 
     @property
-    def goes_on(self) -> bool:
+    def will_be_repeated(self) -> bool:
         """Whether the call will be repeated, elsewhere or later, so that its remote task must not be cancelled."""
         ...
 

@@ -42,8 +42,8 @@ _log = logging.getLogger(__name__)
 MODERN: Final = "2026-07-28"
 _RESUBSCRIBE: Final = 10.0
 """Seconds before an ended subscription is opened again; each new one costs a request for the lists."""
-_AT_ONCE: Final = 25_000
-_A_SECOND: Final = 500
+_MESSAGE_BURST: Final = 25_000
+_MESSAGES_PER_SECOND: Final = 500
 _PROGRESS: Final = 1_000
 """The most progress notifications of one call that are passed on in ten seconds."""
 _BURST_SECONDS: Final = 10.0
@@ -194,7 +194,7 @@ class Connection:
         """The server's last lists."""
         self._config, self._wake = config, wake
         self._sample = sample if config.sampling else None
-        self._left, self._counted_at = float(_AT_ONCE), monotonic()
+        self._left, self._counted_at = float(_MESSAGE_BURST), monotonic()
         self._progress = BurstLimit(_PROGRESS)
         self._client: Client | None = None
         self._schema_faults: dict[str, str] = {}
@@ -379,10 +379,10 @@ class Connection:
         message: Any = getattr(item, "message", None)
         if message is None or hasattr(message, "method"):
             now = monotonic()
-            self._left = min(_AT_ONCE, self._left + (now - self._counted_at) * _A_SECOND) - 1
+            self._left = min(_MESSAGE_BURST, self._left + (now - self._counted_at) * _MESSAGES_PER_SECOND) - 1
             self._counted_at = now
         if self._left < 0:
-            many = f"{_AT_ONCE:,} messages of its own at once, or {_A_SECOND} a second for long"
+            many = f"{_MESSAGE_BURST:,} messages of its own at once, or {_MESSAGES_PER_SECOND} a second for long"
             self.flood = f"it sent more than {many}"
             raise StopAsyncIteration
         if getattr(message, "method", "") == "notifications/progress":

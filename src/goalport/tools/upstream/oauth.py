@@ -147,7 +147,7 @@ Visit = Callable[[str], Awaitable[AuthorizationCodeResult]]
 """Shows a person the page where they sign in, and waits for the redirect of their browser."""
 
 
-def signed_requests(
+def http_auth(
     config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, redirect_uri: str, visit: Visit | None
 ) -> httpx2.Auth:
     """The `httpx2.Auth` for a server. Without `visit`, it raises `SignInNeeded` if a person has to sign in."""
@@ -191,7 +191,7 @@ class _RememberingProvider(OAuthClientProvider):
                 raise SignInNeeded(config.name)
             shown = url
 
-        async def come_back() -> AuthorizationCodeResult:
+        async def wait_for_redirect() -> AuthorizationCodeResult:
             assert visit is not None
             return await visit(shown)
 
@@ -202,7 +202,7 @@ class _RememberingProvider(OAuthClientProvider):
         }
         wanted = {"client_name": "goalport", "response_types": ["code"], "scope": oauth.scope or None}
         metadata = OAuthClientMetadata.model_validate(client | wanted)
-        super().__init__(config.url, metadata, storage, redirect, come_back, oauth.client_metadata_url or None)
+        super().__init__(config.url, metadata, storage, redirect, wait_for_redirect, oauth.client_metadata_url or None)
         self._tokens, self._attended = storage, visit is not None
         known = {"client_secret": oauth.client_secret or None, "issuer": oauth.issuer or None}
         # Without a configured client id, a client is registered when it is needed.
@@ -227,7 +227,7 @@ class _RememberingProvider(OAuthClientProvider):
         await self._tokens.keep(metadata=self.context.oauth_metadata, resource=self.context.protected_resource_metadata)
 
 
-class _Exchanged(BaseModel):
+class _TokenExchangeResponse(BaseModel):
     """An identity provider's response to a token exchange (RFC 8693)."""
 
     access_token: str
@@ -260,7 +260,7 @@ async def _exchanged(server: str, provider: IdentityProvider, audience: str, res
         async with bounded_client(_SECONDS) as client:
             response = await client.post(provider.token_endpoint, data=asked | secret)
         response.raise_for_status()
-        answer = _Exchanged.model_validate_json(response.content)
+        answer = _TokenExchangeResponse.model_validate_json(response.content)
     except httpx2.HTTPStatusError as error:
         raise failure(f"HTTP {error.response.status_code}") from None
     except (httpx2.HTTPError, httpx2.StreamError) as error:
@@ -327,9 +327,9 @@ class SignIns:
         seal = self._seals.of(f"tokens of {config.name}\0{owner}")
         storage = TokenFile(self.path(config.name, owner), config.url, seal)
         back = redirect_uri or f"http://127.0.0.1:{port}{_PATH}"
-        return signed_requests(config, oauth, storage, back, None if show is None else visit)
+        return http_auth(config, oauth, storage, back, None if show is None else visit)
 
-    def come_back(self, query: Mapping[str, str]) -> bool:
+    def accept_redirect(self, query: Mapping[str, str]) -> bool:
         """Accept the query of a redirect. Returns False if no sign-in here waits for it."""
         received = self._awaited.get(query.get("state", ""))
         if received is None or received.done():
@@ -421,7 +421,7 @@ class SignIns:
                     request = await BufferedByteReceiveStream(stream).receive_until(b"\r\n\r\n", _REQUEST_BYTES)
                     _, target, _ = request.decode("latin-1").split(" ", 2)
                     parts = urlsplit(target)
-                    if parts.path == _PATH and self.come_back(dict(parse_qsl(parts.query))):
+                    if parts.path == _PATH and self.accept_redirect(dict(parse_qsl(parts.query))):
                         await stream.send(_ANSWER % (b"200 OK", b"You are signed in. This page can be closed."))
                     else:
                         await stream.send(_ANSWER % (b"404 Not Found", b"Nobody waits for this."))

@@ -166,12 +166,12 @@ class Verbatim(str):
     __slots__ = ()
 
 
-def note(reason: str, counts: object = None) -> PydanticCustomError:
-    """An error for a value that is ignored, or replaced by `counts`: the record can be used.
+def note(reason: str, fallback: object = None) -> PydanticCustomError:
+    """An error for a value that is ignored, or replaced by `fallback`: the record can be used.
 
     Raise `ValueError` instead if the record cannot be used.
     """
-    return PydanticCustomError("note", "{reason}", {"reason": reason, "counts": counts})
+    return PydanticCustomError("note", "{reason}", {"reason": reason, "fallback": fallback})
 
 
 @dataclass
@@ -265,27 +265,27 @@ def _object(value: object, *, is_mistake: bool) -> object:
     return {key: each for key, each in cast("dict[object, object]", value).items() if each is not None}
 
 
-def flag(*, counts: bool) -> BeforeValidator:
-    """Reads a boolean; anything else is noted, and replaced by `counts`."""
+def flag(*, fallback: bool) -> BeforeValidator:
+    """Reads a boolean; anything else is noted, and replaced by `fallback`."""
 
     def read(value: object) -> object:
         if not isinstance(value, bool):
-            raise note(f"should be true or false. It counts as {str(counts).lower()}.", counts)
+            raise note(f"should be true or false. It counts as {str(fallback).lower()}.", fallback)
         return value
 
     return BeforeValidator(read)
 
 
-def one_of(words: Iterable[str], counts: str | None = None) -> BeforeValidator:
-    """Reads one of these words, in any case; anything else is noted, and replaced by `counts`, or ignored if None."""
+def one_of(words: Iterable[str], fallback: str | None = None) -> BeforeValidator:
+    """Reads one of these words, in any case; anything else is noted, and replaced by `fallback`, or ignored if None."""
 
     def read(value: object) -> object:
         known = tuple(words)
         if isinstance(value, str) and value.lower() in known:
             return value.lower()
         came = f", but is {value!r}" if isinstance(value, str) else ""
-        told = f" It counts as {counts}." if counts else ""
-        raise note(f"should be one of {', '.join(known)}{came}.{told}", counts)
+        told = f" It counts as {fallback}." if fallback else ""
+        raise note(f"should be one of {', '.join(known)}{came}.{told}", fallback)
 
     return BeforeValidator(read)
 
@@ -356,8 +356,8 @@ Seconds = Annotated[float, BeforeValidator(_seconds)]
 Count = Annotated[int, Field(strict=True, ge=1, le=10_000)]
 Objects = Annotated[Mapping[str, Annotated[dict[str, Any], _IS_OBJECT]], _IS_OBJECT]
 """Objects by key, each of which is read later."""
-Flag = Annotated[bool, flag(counts=False)]
-CarefulFlag = Annotated[bool, flag(counts=True)]
+Flag = Annotated[bool, flag(fallback=False)]
+CarefulFlag = Annotated[bool, flag(fallback=True)]
 
 
 def named(default: Any, *names: str, hidden: bool = False) -> Any:
@@ -429,7 +429,7 @@ def read(
 ) -> tuple[T, list[Mistake]]:
     """Read the object at a path of the file into a record; return it and the mistakes, with which it cannot be used.
 
-    Invalid values are removed from the data, or replaced by their `counts`. Other problems are noted in `written`.
+    Invalid values are removed from the data, or replaced by their `fallback`. Other problems are noted in `written`.
     """
     mistakes: list[Mistake] = []
     adapter: TypeAdapter[T] = _ADAPTERS(cls)
@@ -464,7 +464,7 @@ def read(
                 mistakes.append((reason, place, str(each["loc"][0])))
             else:
                 written.note(reason, place)
-            if (counts := context.get("counts")) is None:
+            if (fallback := context.get("fallback")) is None:
                 del values[-2][steps[-1]]
             else:
-                values[-2][steps[-1]] = counts
+                values[-2][steps[-1]] = fallback

@@ -88,7 +88,7 @@ class UpstreamServers:
         self.on_change: Callable[[], None] = lambda: None
         """Called when a server's state or its list of tools has changed; it must not raise."""
         self.redirect_uri = ""
-        """The redirect URI of our web server, which calls `SignIns.come_back`; empty: there is no web server."""
+        """The redirect URI of our web server, which calls `SignIns.accept_redirect`; empty: there is no web server."""
         self.data_dir, self.state_keys = data_dir, state_keys
         self.servers: dict[str, UpstreamServer] = {}
         """The servers by name, in the order of the configuration; empty before `open`."""

@@ -234,16 +234,16 @@ def valid_entries(page: Mapping[str, Any], key: str, revision: str, most: int) -
     if not faults_of({**page}):
         return page[key], []
     kept: list[Any] = []
-    withheld: list[str] = []
+    rejected: list[str] = []
     for number, each in enumerate(page[key][:most], 1):
         if faults := faults_of({key: [each], **_OTHERS}):
             name = cast("dict[str, object]", each).get("name") if isinstance(each, dict) else None
             called = repr(cleaned(name, 80)) if isinstance(name, str) else f"number {number} of its list"
             lines = (line.removeprefix(f"{key}[0]").lstrip(".: ") for line in shortened(faults, _MOST_FAULTS))
-            withheld.append(f"the {what} {called} is left out: {'; '.join(lines)}")
+            rejected.append(f"the {what} {called} is left out: {'; '.join(lines)}")
         else:
             kept.append(each)
-    return kept, withheld
+    return kept, rejected
 
 
 def tools_of_list(
@@ -255,7 +255,7 @@ def tools_of_list(
     """
     known = {each.name: each for each in before}
     found: dict[str, UpstreamTool] = {}
-    withheld: list[str] = []
+    rejected: list[str] = []
     for each in definitions:
         same = known.get(each.name)
         reason = "another one has the same name" if each.name in found else ""
@@ -267,8 +267,8 @@ def tools_of_list(
             except ValueError as error:
                 reason = str(error)
         if reason:
-            withheld.append(f"the tool {cleaned(each.name, 80)!r} is left out: {reason}")
-    return tuple(found.values()), tuple(withheld)
+            rejected.append(f"the tool {cleaned(each.name, 80)!r} is left out: {reason}")
+    return tuple(found.values()), tuple(rejected)
 
 
 def _tool(server: str, definition: "Definition", call: CallTool) -> Tool:

@@ -26,7 +26,7 @@ from anyio.abc import AsyncResource, ByteReceiveStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from goalport.base.bounded_answers import SMALL, ask_plainly, bound
+from goalport.base.bounded_answers import SMALL, bound, request_uncompressed
 from goalport.base.observe import REQUEST_ID
 from goalport.base.observe.spans import send_trace
 from goalport.base.secrecy import hide
@@ -102,7 +102,7 @@ class HttpTransport(Transport):
         is_agent = self._config.transport == "a2a"
 
         async def prepare(request: httpx2.Request) -> None:
-            await ask_plainly(request)
+            await request_uncompressed(request)
             # The requests for tokens, which the SDK makes, have no time-out of their own.
             request.extensions.setdefault("timeout", httpx2.Timeout(_SIGN_IN_SECONDS).as_dict())
             if _is_message(request) and (identity := REQUEST_ID.get()):

@@ -566,7 +566,7 @@ class UpstreamServer:
 
     async def _accept(self, listing: Listing) -> None:
         def cleaned_lists() -> tuple[tuple[UpstreamTool, ...], tuple[str, ...], Listing]:
-            tools, withheld = tools_of_list(self.name, listing.definitions, self._call, self.tools)
+            tools, rejected = tools_of_list(self.name, listing.definitions, self._call, self.tools)
             others = Listing(
                 resources=cleaned_list(listing.resources),
                 templates=cleaned_list(listing.templates),
@@ -574,15 +574,15 @@ class UpstreamServer:
             )
             if left_out := listing.others - others.others:
                 why = "they are there twice or too long, or have an address that is empty or cannot be seen"
-                withheld = (*withheld, f"{left_out} of its resources, templates and prompts are left out: {why}")
-            return tools, withheld, others
+                rejected = (*rejected, f"{left_out} of its resources, templates and prompts are left out: {why}")
+            return tools, rejected, others
 
         # In a thread: ten thousand tools take a second, which must not block the event loop.
-        self.tools, withheld, others = await to_thread.run_sync(cleaned_lists)
+        self.tools, rejected, others = await to_thread.run_sync(cleaned_lists)
         self.listing = self.listing if others == self.listing else others
         if listing.has_resources and self.reader is None:
             self.reader = reader_of(self.name, self._read_or_list)
-        notes = (*listing.notes, *withheld)
+        notes = (*listing.notes, *rejected)
         if notes != self._notes:
             for note in notes[:10]:
                 _log.warning("Upstream server %r: %s", self._shown, note)
