@@ -204,7 +204,7 @@ async def test_progress_only_grows_whatever_happens() -> None:
     async def no_log(level: LoggingLevel, text: str) -> None: ...
 
     progress = Progress(note, no_log, None, heartbeat_seconds=0.01)
-    with progress.beating("waits"), anyio.fail_after(60):
+    with progress.heartbeats("waits"), anyio.fail_after(60):
         while not told:
             await anyio.lowlevel.checkpoint()
     before = len(told)

@@ -292,7 +292,7 @@ async def test_a_call_of_a_published_tool_whose_client_does_not_come_back_is_can
     ):
         begun = await client.session.call_tool("ask_later", {}, allow_input_required=True)
         assert isinstance(begun, InputRequiredResult)
-        await until(lambda: not server.state.asking_calls)
+        await until(lambda: not server.state.suspended_calls)
         with anyio.fail_after(60):
             while len(json.loads(text_of(await client.call_tool("cancelled", {})))) != 1:
                 pass

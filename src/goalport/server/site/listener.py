@@ -204,9 +204,13 @@ class _WorkerListener(_Listener):
         await super().startup(sockets)
         self._channel.listener.setblocking(False)
         mcp = next(door for door in self._site.doors if isinstance(door, McpDoor))
-        mcp.tell_workers(self._channel.tell_others)
+        mcp.connect_workers(self._channel.tell_others)
         problems = self._site.publisher.publication.problems
-        self._keep(self._channel.serve(problems, self._await_connection, lambda message: self._keep(mcp.hear(message))))
+        self._keep(
+            self._channel.serve(
+                problems, self._await_connection, lambda message: self._keep(mcp.receive_from_worker(message))
+            )
+        )
 
     async def on_tick(self, counter: int) -> bool:
         """Called by uvicorn ten times a second; reports the state of this worker, at least once a second."""

@@ -38,7 +38,7 @@ _NO_IMAGE: Final = "only images that come with the message are taken: a part of 
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NewMessage:
     """A new message of the user, with its place in the conversation."""
 
     message: UserMessage
@@ -50,14 +50,16 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Regenerate:
     """A request for another reply to a message of the user."""
 
     message_id: str
     """The id of that message in the conversation."""
 
 
-def asked(entries: Sequence[ConversationMessage], given: Sequence[ag.Message], state: object) -> Asked | Again | None:
+def find_request(
+    entries: Sequence[ConversationMessage], given: Sequence[ag.Message], state: object
+) -> NewMessage | Regenerate | None:
     """What is new in the messages of a front end (`given`); None if nothing needs an answer.
 
     `entries` is the branch of the conversation that is shown. `state` says which message was the last one when the
@@ -66,16 +68,16 @@ def asked(entries: Sequence[ConversationMessage], given: Sequence[ag.Message], s
     `BadInput` for unsupported content.
     """
     replies = {each.id: each.message for each in entries if each.role == "assistant"}
-    spoken = ((each, _said(each, f"messages[{number}]")) for number, each in enumerate(given))
+    spoken = ((each, _llm_message(each, f"messages[{number}]")) for number, each in enumerate(given))
     # If the stream of a reply was cut, the stored reply counts.
     messages = [replies.get(each.id, message) for each, message in spoken if message is not None]
     match, seen = compare(entries, messages), None
-    if isinstance(state, Mapping) and isinstance(told := cast("Mapping[str, Any]", state).get(STATE), Mapping):
-        conversation: object = cast("Mapping[str, object]", told).get("conversation")
+    if isinstance(state, Mapping) and isinstance(own := cast("Mapping[str, Any]", state).get(STATE), Mapping):
+        conversation: object = cast("Mapping[str, object]", own).get("conversation")
         seen = cast("Mapping[str, object]", conversation).get("head") if isinstance(conversation, Mapping) else None
     if not match.tail:
         asks = bool(messages) and isinstance(messages[-1], UserMessage)
-        return Again(match.after) if asks and (match.after != seen or not match.forks) else None
+        return Regenerate(match.after) if asks and (match.after != seen or not match.forks) else None
     *earlier, last = match.tail
     if not isinstance(last, UserMessage):
         return None
@@ -84,10 +86,10 @@ def asked(entries: Sequence[ConversationMessage], given: Sequence[ag.Message], s
         problem = f"messages[{place}].content: should have a text or an image, but is empty"
         raise BadInput(problem, [problem])
     is_edited = match.forks and match.after != (seen or "")
-    return Asked(last, tuple(earlier), match.after if is_edited else None)
+    return NewMessage(last, tuple(earlier), match.after if is_edited else None)
 
 
-def _said(message: ag.Message, place: str = "messages") -> Message | None:
+def _llm_message(message: ag.Message, place: str = "messages") -> Message | None:
     """A message of the user or the chatbot for models; None for tool calls, tool results, reasoning and others."""
     match message:
         case ag.UserMessage(content=str(text)):
@@ -120,10 +122,10 @@ def _image(part: ag.ContentPart, place: str) -> Image:
 def last_text(given: Sequence[ag.Message]) -> str:
     """The text of the user's last message. Raises `BadInput` if there is none, or it has no text."""
     message = next((each for each in reversed(given) if isinstance(each, ag.UserMessage)), None)
-    said = None if message is None else _said(message)
-    if said is None or not said.content.strip():
+    read = None if message is None else _llm_message(message)
+    if read is None or not read.content.strip():
         raise BadInput("Expected a message of the user with a text, but there is none.")
-    return said.content
+    return read.content
 
 
 def merged(given: Sequence[ag.Message], entries: Sequence[ConversationMessage]) -> list[ag.Message]:
@@ -132,7 +134,7 @@ def merged(given: Sequence[ag.Message], entries: Sequence[ConversationMessage]) 
     Equal messages stay as the front end has them; those that the conversation does not have (any more) are left out.
     """
     whole: list[ag.Message] = []
-    spoken, place = [_said(each) for each in given], 0
+    spoken, place = [_llm_message(each) for each in given], 0
     for entry in entries:
         if entry.role == "system":
             continue
@@ -169,19 +171,19 @@ class SharedState:
         self._kept: Mapping[str, Any] | None = {} if given is None else None
         if isinstance(given, Mapping):
             self._kept = cast("Mapping[str, Any]", given)
-        self._told: dict[str, object] = {}
+        self._members: dict[str, object] = {}
 
     def snapshot(self, **members: object) -> Iterator[ag.BaseEvent]:
         """The event with the whole state, after these members of the server's part are set."""
-        self._told.update(members)
+        self._members.update(members)
         if self._kept is not None:
-            yield ag.StateSnapshotEvent(snapshot={**self._kept, STATE: {**self._told}})
+            yield ag.StateSnapshotEvent(snapshot={**self._kept, STATE: {**self._members}})
 
     def change(self, **members: object) -> Iterator[ag.BaseEvent]:
         """The events that set members of the server's part of the state; none for unchanged members."""
         for name, value in members.items():
-            if name not in self._told or self._told[name] != value:
-                self._told[name] = value
+            if name not in self._members or self._members[name] != value:
+                self._members[name] = value
                 if self._kept is not None:
                     patch = {"op": "add", "path": f"/{STATE}/{name}", "value": value}
                     yield ag.StateDeltaEvent.model_validate({"delta": [patch]})

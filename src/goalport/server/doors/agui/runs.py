@@ -61,7 +61,7 @@ from goalport.runtime.process import (
     find_question,
 )
 from goalport.server.auth import current_caller
-from goalport.server.doors.agui.events import STATE, Asked, RunEvents, SharedState, asked, last_text, merged
+from goalport.server.doors.agui.events import STATE, NewMessage, RunEvents, SharedState, find_request, last_text, merged
 from goalport.server.publish.answers import reason_of, text_of, written_by
 from goalport.server.publish.calls import Call, logged, unavailable_words
 from goalport.server.publish.forms import form_of
@@ -211,13 +211,13 @@ class _Run:
     ) -> None:
         self.given, self.publisher, self.call = given, publisher, call
         self.state = SharedState(given.state)
-        self.told = RunEvents(self.state, elsewhere)
+        self.run_events = RunEvents(self.state, elsewhere)
 
     def end(
         self, outcome: ag.RunFinishedOutcome | None = None, result: object = None, *, failure: str = "", code: str = ""
     ) -> ag.BaseEvent:
         """The last event of the run: its outcome, or why it failed."""
-        given, usage = self.given, self.told.usage
+        given, usage = self.given, self.run_events.usage
         if failure:
             return ag.RunErrorEvent(message=cleaned(hide_known(failure)), code=code, usage=usage)
         return ag.RunFinishedEvent(
@@ -248,12 +248,12 @@ class GoalRun(_Run):
                 async for item in items:
                     match item:
                         case Rested(outcome=outcome) if outcome is not None:
-                            for each in (*self.told.close(), *self._ended(process, outcome)):
+                            for each in (*self.run_events.close(), *self._final_events(process, outcome)):
                                 yield each
                         case Rested() | Heartbeat():
                             pass
                         case event:
-                            for each in self.told.of(event):
+                            for each in self.run_events.of(event):
                                 yield each
 
     async def _started(self, follower: Follower) -> AgentProcess:
@@ -299,7 +299,7 @@ class GoalRun(_Run):
             await answer_question(self.publisher, caller, each.question, each.response, declined=each.declined)
         return process
 
-    def _ended(self, process: AgentProcess, outcome: Outcome) -> Iterator[ag.BaseEvent]:
+    def _final_events(self, process: AgentProcess, outcome: Outcome) -> Iterator[ag.BaseEvent]:
         policy, text, result = self._tool.policy, "", None
         if questions := process.open_questions:
             yield from self.state.snapshot(questions=[question_view(each) for each in questions])
@@ -316,7 +316,7 @@ class GoalRun(_Run):
         if why is not None:
             yield self.end(failure=why, code="no-result")
             return
-        yield from self.told.of(MessageSent(f"{process.id}-result", text))
+        yield from self.run_events.of(MessageSent(f"{process.id}-result", text))
         yield from self.state.change(result=result)
         yield self.end(ag.RunFinishedSuccessOutcome(), result)
 
@@ -349,7 +349,7 @@ class ChatRun(_Run):
         for each in self.state.snapshot(conversation=_view(session), plan=None, questions=[]):
             yield each
         # The turns of the run, one after another: for the answers, and for the new message.
-        for begin in (self._resumed, self._asked):
+        for begin in (self._resumed, self._message_turn):
             if self._result is not None and (self._result.failure or self._result.questions):
                 break
             if (turn := await begin(session)) is None:
@@ -359,14 +359,14 @@ class ChatRun(_Run):
             try:
                 async with aclosing(turn.events()) as events:
                     async for event in events:
-                        for each in self.told.of(event):
+                        for each in self.run_events.of(event):
                             yield each
             finally:
                 if not turn.over:
                     reader_left(turn, self._chatbot.mark)
             self._result = await turn.result()
             note_turn(self.call, self._result)
-        for each in (*self.told.close(), *self._ended(session)):
+        for each in (*self.run_events.close(), *self._final_events(session)):
             yield each
 
     async def _resumed(self, session: ChatSession) -> Turn | None:
@@ -391,10 +391,10 @@ class ChatRun(_Run):
             self._answered = True
         return turn
 
-    async def _asked(self, session: ChatSession) -> Turn | None:
+    async def _message_turn(self, session: ChatSession) -> Turn | None:
         """Begin a turn with what is new, or return the running turn if nothing is; None if no turn runs."""
-        new = asked(session.conversation.entries, self.given.messages, self.given.state)
-        if isinstance(new, Asked):
+        new = find_request(session.conversation.entries, self.given.messages, self.given.state)
+        if isinstance(new, NewMessage):
             if session.questions:
                 waiting = ", ".join(each.id for each in session.questions)
                 reason = (
@@ -418,19 +418,19 @@ class ChatRun(_Run):
         assert turn is not None
         return turn
 
-    def _ended(self, session: ChatSession) -> Iterator[ag.BaseEvent]:
-        result, told, given = self._result, self.told, self.given
+    def _final_events(self, session: ChatSession) -> Iterator[ag.BaseEvent]:
+        result, sent, given = self._result, self.run_events, self.given
         questions = session.questions if result is None else result.questions
         members = {"conversation": _view(session), "questions": [question_view(each) for each in questions]}
         calls = [(each.id, each.wait) for each in questions if isinstance(each.wait, FrontEndCall)]
         for call_id, call in calls:
-            yield from told.call(call_id, call.tool, call.arguments)
-        shown = [*given.messages, *told.messages]
+            yield from sent.call(call_id, call.tool, call.arguments)
+        shown = [*given.messages, *sent.messages]
         whole = merged(shown, session.conversation.entries)
         there, here = [each.id for each in whole], [each.id for each in shown]
         # Whether the front end shows other messages than it should; without a turn, whether it lacks any.
         differ = there != here if result is not None else not {*there} <= {*here}
-        if questions or told.withdrawn or differ:
+        if questions or sent.withdrawn or differ:
             yield ag.MessagesSnapshotEvent(messages=whole)
         interrupts = [interrupt_of(each) for each in questions if not isinstance(each.wait, FrontEndCall)]
         if interrupts:
@@ -477,20 +477,20 @@ class RunHandlers:
         async with AsyncExitStack() as place:
             place.enter_context(self._streams.one_of(current_caller()))
             await place.enter_async_context(admitted(publisher.limits, request, begins=not given.resume))
-            return AnswerStream(self._written(run), publisher.settings.heartbeat_seconds, place.pop_all())
+            return AnswerStream(self._serialized(run), publisher.settings.heartbeat_seconds, place.pop_all())
 
     async def list(self, request: Request) -> Response:
         """The agents that the caller may run, with their paths and capabilities."""
         path, found = request.url.path.rstrip("/"), self._agents()
         agents = [
-            {"name": name, "path": f"{path}/{quote(name, safe='')}", "capabilities": self._shown(found[name])}
+            {"name": name, "path": f"{path}/{quote(name, safe='')}", "capabilities": self._capabilities(found[name])}
             for name in sorted(found)
         ]
         return JSONResponse({"protocolVersion": ag.PROTOCOL_VERSION, "agents": agents})
 
     async def show(self, request: Request) -> Response:
         """The AG-UI capabilities of a chatbot or goal."""
-        return JSONResponse(self._shown(self._agent(request)))
+        return JSONResponse(self._capabilities(self._agent(request)))
 
     def _agents(self) -> Mapping[str, Agent]:
         """The chatbots and goals that the caller may use, by name; a chatbot hides a goal of the same name."""
@@ -528,7 +528,7 @@ class RunHandlers:
             if not each.name.strip():
                 yield f"tools[{place}].name: should not be empty"
 
-    def _shown(self, agent: Agent) -> object:
+    def _capabilities(self, agent: Agent) -> object:
         """The capabilities of an agent as JSON; for a goal with the JSON Schemas of its input and result."""
         is_goal = isinstance(agent, GoalTool)
         if is_goal:
@@ -553,7 +553,7 @@ class RunHandlers:
             **more,
         ).model_dump(mode="json", by_alias=True)
 
-    async def _written(self, run: ChatRun | GoalRun) -> AsyncGenerator[ServerSentEvent]:
+    async def _serialized(self, run: ChatRun | GoalRun) -> AsyncGenerator[ServerSentEvent]:
         """The events of a run, serialized; an error is the last one."""
         given, call = run.given, run.call
 

@@ -26,7 +26,12 @@ from goalport.runtime.platform.deployments import KEEPER, KeptResult
 from goalport.runtime.platform.runs import IDEMPOTENCY_KEY, IdempotentCall
 from goalport.runtime.process import AgentProcess, Completed, Failed, ProcessStatus, Question, Stuck, Terminated
 from goalport.server.auth import current_caller
-from goalport.server.doors.mcp.elicitation import Round, answer_when_settled, call_asking, earlier_round
+from goalport.server.doors.mcp.elicitation import (
+    ElicitationState,
+    answer_when_settled,
+    call_asking,
+    earlier_elicitation,
+)
 from goalport.server.doors.mcp.notifications import is_modern
 from goalport.server.doors.mcp.requests import CallContext, Observer, reply_of_task
 from goalport.server.doors.mcp.state import CANCELLED_BY_CALLER, HandlerFailed, McpState, scopes_lacked
@@ -181,7 +186,7 @@ def _idempotent(params: CallToolRequestParams) -> IdempotentCall | None:
 async def _call_goal(
     context: CallContext, goal: GoalTool, params: CallToolRequestParams, call: Call, place: Place
 ) -> HandlerResult | WrittenResult:
-    state, earlier = context.state, earlier_round(params)
+    state, earlier = context.state, earlier_elicitation(params)
     as_task = gets_task(context.sdk, goal.policy)
     if earlier is None:
         once, objects = _idempotent(params), goal.arguments.begin(params.arguments or {})
@@ -200,7 +205,7 @@ async def _call_goal(
 async def _call_chatbot(
     context: CallContext, chat: ChatTool, params: CallToolRequestParams, call: Call, place: Place
 ) -> HandlerResult | WrittenResult:
-    state, earlier = context.state, earlier_round(params)
+    state, earlier = context.state, earlier_elicitation(params)
     as_task = gets_task(context.sdk, chat.policy)
 
     async def follow(task_id: str) -> Observer:
@@ -267,7 +272,7 @@ async def _call_companion(
     """Answer a call of a companion tool. Raises `BadInput` for wrong arguments and an unknown process."""
     (call,) = companion.arguments.read(params.arguments or {})
     assert isinstance(call, StatusCall | AnswerCall | CancelCall | ResultCall)
-    state, earlier = context.state, earlier_round(params)
+    state, earlier = context.state, earlier_elicitation(params)
     try:
         process = await state.known_process(call.process_id)
     except BadInput:
@@ -334,7 +339,7 @@ async def _page(state: McpState, process: AgentProcess, number: int) -> WrittenR
     return WrittenResult.of([text_block(text), text_block(result.pages[number - 1])], meta=meta)
 
 
-async def _take_answer(state: McpState, process: AgentProcess, call: AnswerCall) -> Round | None:
+async def _take_answer(state: McpState, process: AgentProcess, call: AnswerCall) -> ElicitationState | None:
     """Answer a question. Agreeing to open a page that calls back is no answer: the call waits for the callback.
 
     Raises `BadInput` if no question has this id, or it is settled; without an id, if not exactly one is open.
@@ -365,7 +370,7 @@ async def _take_answer(state: McpState, process: AgentProcess, call: AnswerCall)
     form = form_of(question)
     answer = form.sent(call.answer)
     if form.calls_back and answer is True:
-        return Round(process.id, opened={question.id})
+        return ElicitationState(process.id, opened={question.id})
     try:
         await answer_question(state.publisher, current_caller(), question, form.read(answer))
     except AlreadyAnswered:

@@ -133,18 +133,18 @@ class McpDoor:
         """A refusal by the site, as a JSON-RPC error; it has no id, since the request was not read."""
         return error_response(refusal(None, detail), status)
 
-    def tell_workers(self, tell: Callable[[Mapping[str, Any]], None]) -> None:
-        """Serve as one of several workers: `tell` sends a message to all others, which pass it to `hear`."""
-        self._notifications.tell_workers = lambda uri: tell({"updated": uri})
+    def connect_workers(self, send: Callable[[Mapping[str, Any]], None]) -> None:
+        """Serve as one of several workers: `send` sends a message to all others, for `receive_from_worker`."""
+        self._notifications.send_to_workers = lambda uri: send({"updated": uri})
         for each in self._sessions:
-            each.tell_workers = tell
+            each.send_to_workers = send
 
-    async def hear(self, told: Mapping[str, Any]) -> None:
+    async def receive_from_worker(self, message: Mapping[str, Any]) -> None:
         """Handle a message of another worker."""
-        if uri := told.get("updated"):
+        if uri := message.get("updated"):
             await self._notifications.updated(uri, here_alone=True)
-        for each in self._sessions if "session" in told else ():
-            await each.hear(told)
+        for each in self._sessions if "session" in message else ():
+            await each.receive_from_worker(message)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:

@@ -62,7 +62,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Round:
+class ElicitationState:
     """What a call and its repetitions have asked so far; between them the client stores it as `requestState`."""
 
     process_id: str
@@ -78,8 +78,8 @@ class Round:
     """What was wrong with the last answer to a question, by its id."""
 
 
-def earlier_round(params: types.CallToolRequestParams) -> Round | None:
-    """The round that a repeated call goes on with; None for a first call.
+def earlier_elicitation(params: types.CallToolRequestParams) -> ElicitationState | None:
+    """The state that a repeated call goes on with; None for a first call.
 
     Raises `MCPError` for answers without the state, since the call would begin anew.
     """
@@ -89,11 +89,11 @@ def earlier_round(params: types.CallToolRequestParams) -> Round | None:
             raise MCPError(types.INVALID_PARAMS, reason)
         return None
     process_id, number, asked, *opened = json.loads(params.request_state)
-    return Round(process_id, number, Counter(asked), set(opened), params.input_responses or {})
+    return ElicitationState(process_id, number, Counter(asked), set(opened), params.input_responses or {})
 
 
 async def answer_when_settled(
-    observer: Observer, earlier: Round | None = None, patience: float | None = None
+    observer: Observer, earlier: ElicitationState | None = None, patience: float | None = None
 ) -> HandlerResult | WrittenResult:
     """The answer to a call about a process: its result, the questions for its client, or the handle.
 
@@ -164,9 +164,11 @@ async def _answer_to(context: Context, asked: AskedQuestion, *beginning: str) ->
 class Elicitation:
     """The questions that one call asks its client about a process, each at most `MOST_ASKED` times."""
 
-    def __init__(self, context: Context, process: AgentProcess, policy: CallPolicy, earlier: Round | None) -> None:
+    def __init__(
+        self, context: Context, process: AgentProcess, policy: CallPolicy, earlier: ElicitationState | None
+    ) -> None:
         self._context, self._process = context, process
-        self.round = earlier or Round(process.id)
+        self.so_far = earlier or ElicitationState(process.id)
         self._pages: set[str] = set()
         """The questions whose pages were opened in this call and are not done."""
         may_answer = context.lifespan_context.access.may_change(process)
@@ -183,7 +185,7 @@ class Elicitation:
         if self._asks and not self.requests:
             for each in self._process.open_questions:
                 try:
-                    if each.id in self.round.opened and form_of(each).calls_back:
+                    if each.id in self.so_far.opened and form_of(each).calls_back:
                         return each.id
                 except UNREADABLE:
                     continue
@@ -203,7 +205,7 @@ class Elicitation:
         answer = None
         if asked is not None:
             identity = asked.question.id
-            self.round.asked[identity] += 1
+            self.so_far.asked[identity] += 1
             shown.add(identity)
             try:
                 asking = _answer_to(context, asked, _REQUEST, self._process.id, identity)
@@ -262,7 +264,7 @@ class Elicitation:
 
     def input_required(self) -> types.InputRequiredResult | None:
         """The result that ends the call with questions; None if there are none, or it is asked in another way."""
-        now = self.round
+        now = self.so_far
         if not (self._asks and is_modern(self._context)) or now.number >= _MOST_ROUNDS:
             return None
         questions = self.requests
@@ -275,27 +277,27 @@ class Elicitation:
     def _questions(self, *, repeated: bool = False) -> Iterator[AskedQuestion]:
         """The open questions that the client can be asked; with `repeated` only questions that it was asked before."""
         for question in self._process.open_questions if self._asks else ():
-            times = self.round.asked[question.id]
+            times = self.so_far.asked[question.id]
             if (0 < times <= MOST_ASKED) if repeated else times < MOST_ASKED:
-                problems, opened = self.round.problems.get(question.id, ""), question.id in self.round.opened
+                problems, opened = self.so_far.problems.get(question.id, ""), question.id in self.so_far.opened
                 if asked := asked_question(self._context, question, problems, opened=opened):
                     yield asked
 
     async def _take(self, asked: AskedQuestion, result: types.ElicitResult) -> None:
         identity = asked.question.id
         if result.action == "accept" and isinstance(asked.request.params, types.ElicitRequestURLParams):
-            self.round.opened.add(identity)
+            self.so_far.opened.add(identity)
             if not is_modern(self._context):
                 self._pages.add(identity)
             return
         try:
             await _settle(self._context.lifespan_context, asked.question, asked.form, result)
         except BadInput as refusal:
-            self.round.problems[identity] = str(refusal)
+            self.so_far.problems[identity] = str(refusal)
         except (AlreadyAnswered, UnknownName):
             return  # The first answer counts, and this is a later one.
         if result.action == "cancel":
-            self.round.asked[identity] = MOST_ASKED
+            self.so_far.asked[identity] = MOST_ASKED
 
     def _is_open(self, question_id: str) -> bool:
         return any(each.id == question_id for each in self._process.open_questions)
@@ -345,31 +347,31 @@ async def call_asking(
     """Answer a call, or end it with questions. Raises `BadInput` if the call that it repeats is no longer here."""
     state = sdk.lifespan_context
     if params.request_state is None:
-        call = _AskingCall(sdk, tool, params.arguments or {})
+        call = _InteractiveCall(sdk, tool, params.arguments or {})
     else:
-        call = state.asking_calls.pop(params.request_state, None)
-        if not isinstance(call, _AskingCall):
+        call = state.suspended_calls.pop(params.request_state, None)
+        if not isinstance(call, _InteractiveCall):
             raise BadInput("The call that asked this has ended, or was made by another server: call the tool again.")
         call.context, call.report = sdk, current_hooks().progress
         for question in call.open_questions:
             call.take(question, (params.input_responses or {}).get(question.id))
-    kept = False
+    suspended = False
     try:
         while (result := await call.running.result()) is None:
             if is_modern(sdk):
-                kept = True
-                return call.kept(state)
+                suspended = True
+                return call.suspend(state)
             place.leave()
             for question in call.open_questions:
                 call.take(question, await _answer_to(sdk, call.shown(question), "goalport-call", question.id))
             await place.wait()
     finally:
-        if not kept:
+        if not suspended:
             call.running.cancel()
     return tool.written(result, tells_errors=state.settings.show_errors)
 
 
-class _AskingCall:
+class _InteractiveCall:
     """One call of a tool, and its questions. Questions and progress are sent with the latest request of the client."""
 
     def __init__(self, context: Context, tool: FunctionTool, arguments: Mapping[str, object]) -> None:
@@ -386,14 +388,14 @@ class _AskingCall:
 
         self.running = OpenCall(run, self.ask, self.withdraw, self.progress)
 
-    def kept(self, state: McpState) -> types.InputRequiredResult:
+    def suspend(self, state: McpState) -> types.InputRequiredResult:
         """The result that ends the client's call with questions, while the call of the tool goes on."""
         key = secrets.token_hex(16)
-        state.asking_calls[key] = self
+        state.suspended_calls[key] = self
         self.report = None  # until the client goes on
 
         def expire() -> None:
-            if state.asking_calls.pop(key, None) is not None:
+            if state.suspended_calls.pop(key, None) is not None:
                 self.running.cancel()
 
         asyncio.get_running_loop().call_later(min(_KEPT, state.settings.state_ttl_seconds), expire)
@@ -412,7 +414,7 @@ class _AskingCall:
         return asked
 
     def ask(self, message: str, asked: Asked, _: str, /) -> Question:
-        if len(self.context.lifespan_context.asking_calls) >= _MOST_KEPT:
+        if len(self.context.lifespan_context.suspended_calls) >= _MOST_KEPT:
             raise ToolError("too many people are being asked already")
         wait = wait_for_server(self._server, message, asked)
         question = Question(f"q-{secrets.token_hex(6)}", "", self._server, wait, in_action=True)

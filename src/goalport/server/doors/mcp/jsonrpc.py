@@ -183,11 +183,11 @@ def _contradiction(headers: Iterable[tuple[bytes, bytes]], message: Mapping[str,
         return None
     if doubled := find_duplicated_routing_header(found):
         return f"The header {doubled} is there more than once."
-    said, method, params = dict(found), message.get("method"), message.get("params") or _NOTHING
-    if said.get(MCP_METHOD_HEADER, method) != method:
+    sent, method, params = dict(found), message.get("method"), message.get("params") or _NOTHING
+    if sent.get(MCP_METHOD_HEADER, method) != method:
         return f"The header {MCP_METHOD_HEADER} does not match the method of the message."
     key = NAME_BEARING_METHODS.get(str(method))
-    if MCP_NAME_HEADER in said and key is not None and decode_header_value(said[MCP_NAME_HEADER]) != params.get(key):
+    if MCP_NAME_HEADER in sent and key is not None and decode_header_value(sent[MCP_NAME_HEADER]) != params.get(key):
         return f"The header {MCP_NAME_HEADER} does not match the {key} in the message."
     return None
 
@@ -195,8 +195,8 @@ def _contradiction(headers: Iterable[tuple[bytes, bytes]], message: Mapping[str,
 def agreed_version(headers: Iterable[tuple[bytes, bytes]], message: Mapping[str, Any]) -> str | None:
     """The revision (2026-07-28 or later) of a request whose headers match its message; None for other requests."""
     found = _decoded(headers, _REQUIRED)
-    said = dict(found)
-    if len(said) < len(found):
+    sent = dict(found)
+    if len(sent) < len(found):
         return None
     # Most headers repeat their message word for word, which this quick check finds. The SDK's check also decodes
     # names, and costs several times as much.
@@ -204,10 +204,10 @@ def agreed_version(headers: Iterable[tuple[bytes, bytes]], message: Mapping[str,
     meta, name = params.get("_meta"), params.get(NAME_BEARING_METHODS.get(method))
     if isinstance(meta, dict) and CLIENT_CAPABILITIES_META_KEY in meta and isinstance(name, str):
         version = cast("dict[str, object]", meta).get(PROTOCOL_VERSION_META_KEY)
-        told = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method, MCP_NAME_HEADER: name}
-        if said == told and version in MODERN_PROTOCOL_VERSIONS and not name.startswith(_ENCODED):
-            return said[MCP_PROTOCOL_VERSION_HEADER]
-    route = classify_inbound_request(message, headers=said)
+        expected = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method, MCP_NAME_HEADER: name}
+        if sent == expected and version in MODERN_PROTOCOL_VERSIONS and not name.startswith(_ENCODED):
+            return sent[MCP_PROTOCOL_VERSION_HEADER]
+    route = classify_inbound_request(message, headers=sent)
     return route.protocol_version if isinstance(route, InboundModernRoute) else None
 
 

@@ -124,7 +124,7 @@ class Notifications:
         """The number of subscribers by the URI of the resource."""
         self.connections: WeakSet[Connection] = WeakSet()
         """The open connections of handshake-era clients on which they can be notified."""
-        self.tell_workers: Callable[[str], None] = lambda _: None
+        self.send_to_workers: Callable[[str], None] = lambda _: None
         """Tells the other workers of this server which resource has changed."""
         self._pending: set[str] = set()
         self._notifying: asyncio.Task[None] | None = None
@@ -159,7 +159,7 @@ class Notifications:
     async def updated(self, uri: str, *, here_alone: bool = False) -> None:
         """Notify the subscribers of a resource that it changed, at all workers, or with `here_alone` at this one."""
         if not here_alone:
-            self.tell_workers(uri)
+            self.send_to_workers(uri)
         await self.bus.publish(ResourceUpdated(uri))
         states = ((each, cast("SessionState | None", each.state.get(STATE))) for each in list(self.connections))
         subscribed = [each for each, state in states if state and uri in state.uris]

@@ -76,7 +76,7 @@ class Progress:
         heartbeat_seconds: float,
     ) -> None:
         """`report` and `log` send one notification each; `report` or `level` is None: the client did not ask for it."""
-        self.tells_text = False
+        self.sends_text = False
         """Whether the text of a reply is sent too, while it is written."""
         self._report, self._log = report, log
         self._least = _LEVELS.index(level) if level else len(_LEVELS)
@@ -92,7 +92,7 @@ class Progress:
         self._unit = 0.0
         """The messages between two steps add less than this in sum; 0: there are no steps yet, and each adds 1."""
         self._doing = self._action = ""
-        self._text = self._sent_text = self._told_text = ""
+        self._text = self._sent_text = self._last_sent_text = ""
         """The text of a reply so far, the text of its complete messages, and the text that was sent last."""
         self._more_text = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -112,7 +112,7 @@ class Progress:
             self._done, self._steps = self._base, 0
         if self._sent < self._base + progress < math.inf:
             of = None if total is None or not math.isfinite(total) else total
-            await self._count(progress, of, first_line(message or ""))
+            await self._send_step(progress, of, first_line(message or ""))
 
     async def event(self, event: Event) -> None:
         """Send the progress and the log message of an event, if the client asked for them."""
@@ -123,22 +123,22 @@ class Progress:
             case ActionFinished(action=action, number=number, planned=planned, status=status):
                 level = "warning" if status == "failed" else "info"
                 how = "" if status == "succeeded" else f" {status}"
-                await self._count(number, planned, f"{number}/{planned} {_short(action)}{how}")
+                await self._send_step(number, planned, f"{number}/{planned} {_short(action)}{how}")
             case ActionRetried(action=action, attempt=attempt, delay_seconds=delay):
                 level = "warning"
-                await self.say(f"{_short(action)} failed at attempt {attempt}, trying again in {delay:g} s")
+                await self.send_message(f"{_short(action)} failed at attempt {attempt}, trying again in {delay:g} s")
             case ModelCalled(model=model, turn=1, action=action):
-                await self.say(f"{_short(action)} asks {model}")
+                await self.send_message(f"{_short(action)} asks {model}")
             case ToolCalled(tool=tool, action=action):
-                await self.say(f"{_short(action)} calls {tool}")
+                await self.send_message(f"{_short(action)} calls {tool}")
             case ProgressUpdated(message=message):
                 level = "info"
-                await self.say(message)
+                await self.send_message(message)
             case ProcessFinished():
                 level = "info"
-            case MessageDelta(thinking=False, text=text) if self.tells_text:
+            case MessageDelta(thinking=False, text=text) if self.sends_text:
                 self._write(self._text + text)
-            case MessageSent(text=text) if self.tells_text:
+            case MessageSent(text=text) if self.sends_text:
                 self._write(f"{self._sent_text}{text}\n\n")
                 self._sent_text = self._text
             case _:
@@ -147,7 +147,7 @@ class Progress:
             await self._log(level, first_line(words))
 
     @contextmanager
-    def beating(self, doing: str = "") -> Generator[None]:
+    def heartbeats(self, doing: str = "") -> Generator[None]:
         """A context in which the text of a reply is sent, and a heartbeat whenever nothing was sent for an interval.
 
         Heartbeats say what is done: `doing`, or else the current action of the process.
@@ -157,7 +157,7 @@ class Progress:
             return
         self._doing, self._interval = doing, _EARLY * self._heartbeat_seconds
         # Most calls end before the first heartbeat is due, and need no task.
-        timer = asyncio.get_running_loop().call_at(self._sent_at + self._interval, self._begin_beating)
+        timer = asyncio.get_running_loop().call_at(self._sent_at + self._interval, self._begin_heartbeats)
         try:
             yield
         finally:
@@ -166,37 +166,37 @@ class Progress:
                 self._task.cancel()
                 self._task = None
 
-    def _begin_beating(self) -> None:
-        self._task = self._task or asyncio.create_task(self._beat())
+    def _begin_heartbeats(self) -> None:
+        self._task = self._task or asyncio.create_task(self._send_heartbeats())
 
-    async def _beat(self) -> None:
+    async def _send_heartbeats(self) -> None:
         while True:
             with anyio.CancelScope(deadline=self._sent_at + self._interval):
                 await self._more_text.wait()
             if self._more_text.is_set():
                 self._more_text.clear()
                 text = hide_known(visible(self._text).strip())  # a secret may have come in two pieces
-                if text != self._told_text:
-                    self._told_text = text
-                    await self.say(text, whole=True)
+                if text != self._last_sent_text:
+                    self._last_sent_text = text
+                    await self.send_message(text, whole=True)
                     await asyncio.sleep(_GAP)
             elif (now := anyio.current_time()) >= self._sent_at + self._interval:
                 doing = self._doing or (f"still at {self._action}" if self._action else "still planning")
-                await self.say(f"{doing} after {now - self._began:.0f} s")
+                await self.send_message(f"{doing} after {now - self._began:.0f} s")
 
     def _write(self, text: str) -> None:
         self._text = text if len(text) <= _MOST_SHOWN else f"…{text[1 - _MOST_SHOWN :]}"
         self._more_text.set()
         if self._report is not None:
-            self._begin_beating()
+            self._begin_heartbeats()
 
-    async def say(self, message: str, *, whole: bool = False) -> None:
+    async def send_message(self, message: str, *, whole: bool = False) -> None:
         """Send a message between two steps: its first line, or with `whole` all of it."""
         self._steps += 1
         more = self._unit * self._steps / (self._steps + 1) if self._unit else self._steps
         await self._send(self._done + more, message if whole else first_line(message))
 
-    async def _count(self, progress: float, total: float | None, message: str) -> None:
+    async def _send_step(self, progress: float, total: float | None, message: str) -> None:
         """Send a step: `progress` of `total` is done."""
         self._done, self._steps = self._base + progress, 0
         self._total = None if total is None else self._base + total
@@ -249,7 +249,7 @@ class CallContext:
             if self.progress is None:
                 yield
                 return
-            with self.progress.beating(doing), call_hooks(progress=self.progress.report):
+            with self.progress.heartbeats(doing), call_hooks(progress=self.progress.report):
                 yield
 
     def until_disconnect(self) -> anyio.CancelScope:
@@ -287,7 +287,7 @@ class Observer:
         """The result of the last turn that the request has waited for; None if no turn has ended yet."""
         self._run = context.state.runs.of(process, detached=policy.detached) if watches else None
         self._session, self._turn, self._has_begun = session, turn, turn is not None
-        self._said: dict[str, ConversationMessage] = {}
+        self._messages: dict[str, ConversationMessage] = {}
         """The messages of the turns that have ended while this request waited, by their ids."""
 
     async def outcome(self, patience: float | None) -> Outcome | None:
@@ -315,7 +315,7 @@ class Observer:
             follower = Follower(_MOST_EVENTS)
             unsubscribe = process.subscribe(follower)
             try:
-                with progress.beating():
+                with progress.heartbeats():
                     await progress.begin(f"process {process.id} begins")
                     async with aclosing(follower.follow(process)) as items:
                         async for each in items:
@@ -323,7 +323,7 @@ class Observer:
                                 case Rested(outcome):
                                     return outcome
                                 case Heartbeat():
-                                    pass  # `beating` sends heartbeats, and only after silence
+                                    pass  # `progress.heartbeats` sends them, only after silence
                                 case event:
                                     await progress.event(event)
             finally:
@@ -340,15 +340,15 @@ class Observer:
             patience = None  # the turn is over
         with nullcontext() if patience is None else anyio.move_on_after(patience):
             if progress is not None:
-                progress.tells_text = True
+                progress.sends_text = True
                 await progress.begin()
                 # If the events break off, `turn.result` raises the reason.
-                with suppress(GoalportError), progress.beating():
+                with suppress(GoalportError), progress.heartbeats():
                     async with aclosing(turn.events()) as events:
                         async for event in events:
                             await progress.event(event)
             self.result, self._turn = await turn.result(), None
-            self._said.update((each.id, each) for each in self.result.messages)
+            self._messages.update((each.id, each) for each in self.result.messages)
             return self.result.outcome
         return None
 
@@ -360,11 +360,11 @@ class Observer:
         state, process = self.context.state, self.process
         if self._session is None or self.result is None or outcome is None or isinstance(outcome, Waiting):
             return state.answers.of(self.policy, process, outcome)
-        conversation, said = self._session.conversation, dict(self._said)
+        conversation, by_id = self._session.conversation, dict(self._messages)
         if not self._has_begun:
             await state.platform.conversations.load(conversation)
-            said = {each.id: each for each in last_reply(conversation)} | said
-        most, messages = state.settings.max_result_bytes, [*said.values()]
+            by_id = {each.id: each for each in last_reply(conversation)} | by_id
+        most, messages = state.settings.max_result_bytes, [*by_id.values()]
         return answer_with_reply(self.policy, process, conversation, messages, self.result.failure, max_bytes=most)
 
 

@@ -163,7 +163,7 @@ class Session:
         return self.params is not None and self.params.capabilities.elicitation is not None
 
     @property
-    def opens(self) -> "list[OpenCall | Exchange]":
+    def open_requests(self) -> "list[OpenCall | Exchange]":
         """The requests of the session that are open at this worker, and its stream."""
         return [*self.requests.values(), *([self.stream] if self.stream else [])]
 
@@ -184,7 +184,7 @@ class Session:
             case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as cancelled}}:
                 found = [each] if (each := self.requests.get(str(cancelled))) else []
             case _:
-                found = self.opens
+                found = self.open_requests
         for each in found:
             await each.take(message)
         return bool(found)
@@ -202,8 +202,8 @@ class Sessions:
         """The sessions by ticket, least recently used first."""
         self._ended: dict[bytes, None] = {}
         """The tickets of the sessions that clients ended last, which are refused."""
-        self.tell_workers: Callable[[Mapping[str, Any]], None] = lambda _: None
-        """Sends a message to the other workers of this server, which pass it to `hear`."""
+        self.send_to_workers: Callable[[Mapping[str, Any]], None] = lambda _: None
+        """Sends a message to the other workers of this server, which pass it to `receive_from_worker`."""
 
     def of(self, scope: Scope) -> Session | None:
         """The session that a request names; None if it names none, or one that has ended or is another caller's."""
@@ -229,13 +229,13 @@ class Sessions:
                 finally:
                     session.stream = None
             case "DELETE":
-                self._tell(session, ended=True)
+                self._notify_workers(session, ended=True)
                 await self._end(session)
                 await Response(headers=headers, media_type="application/json")(scope, receive, send)
             # An answer, a cancellation, or progress of an answer: it concerns other requests of the session.
             case "POST" if message.get("method", _CANCELLED) in {_CANCELLED, _PROGRESS} and takes_json(scope):
                 is_here = await session.take(message)
-                self._tell(session, message=message)
+                self._notify_workers(session, message=message)
                 match message:  # other servers may have these requests
                     case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as request_id}}:
                         if not is_here:
@@ -263,18 +263,18 @@ class Sessions:
         exchange = Exchange(self._server, self._state, ticket or token_hex(16).encode(), None)
         await exchange.serve(scope, receive, send)
 
-    async def hear(self, told: Mapping[str, Any]) -> None:
+    async def receive_from_worker(self, message: Mapping[str, Any]) -> None:
         """Handle a message of another worker."""
-        ticket = told["session"].encode()
-        if message := told.get("message"):
+        ticket = message["session"].encode()
+        if from_client := message.get("message"):
             if ticket in self._known:
-                await self._known[ticket].take(message)
-        elif told.get("ended"):
+                await self._known[ticket].take(from_client)
+        elif message.get("ended"):
             await self._end(self._session(ticket))
         else:
             state = self._session(ticket).state
-            state.log_level = told["level"]
-            self._state.notifications.subscribe(state.uris, told["uris"])
+            state.log_level = message["level"]
+            self._state.notifications.subscribe(state.uris, message["uris"])
 
     def _session(self, ticket: bytes) -> Session:
         """The session of a ticket, marked as used. To make room, the least recently used idle session is dropped."""
@@ -282,16 +282,16 @@ class Sessions:
         if session is None:
             session = new = Session(ticket)
             state = session.state
-            state.on_change = lambda: self._tell(new, level=state.log_level, uris=[*state.uris])
+            state.on_change = lambda: self._notify_workers(new, level=state.log_level, uris=[*state.uris])
             if len(self._known) >= self._most:
-                resting = next((each for each in self._known.values() if not each.opens), None)
+                resting = next((each for each in self._known.values() if not each.open_requests), None)
                 if resting is not None:
                     self._forget(resting)
         self._known[ticket] = session
         return session
 
-    def _tell(self, session: Session, **told: object) -> None:
-        self.tell_workers({"session": session.ticket.decode(), **told})
+    def _notify_workers(self, session: Session, **fields: object) -> None:
+        self.send_to_workers({"session": session.ticket.decode(), **fields})
 
     def _forget(self, session: Session) -> None:
         self._known.pop(session.ticket, None)
@@ -303,7 +303,7 @@ class Sessions:
         self._ended[session.ticket] = None
         if len(self._ended) > self._most:
             del self._ended[next(iter(self._ended))]
-        for each in session.opens:
+        for each in session.open_requests:
             await each.terminate()
 
 
@@ -347,7 +347,7 @@ class Exchange:
         if session is None:
             return Connection.for_loop(dispatcher)
         assert session.params is not None
-        outbound = dispatcher if is_stream else _StreamOf(session)
+        outbound = dispatcher if is_stream else _StreamOutbound(session)
         connection = Connection.for_loop(outbound, session_id=self._ticket.decode())
         connection.client_params, connection.protocol_version = session.params, session.params.protocol_version
         connection.initialized.set()
@@ -377,7 +377,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class _StreamOf:
+class _StreamOutbound:
     """Sends messages that belong to no request on the GET stream of the session, if this worker has it."""
 
     session: Session

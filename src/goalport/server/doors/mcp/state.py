@@ -69,7 +69,7 @@ class McpState:
         self.answers = AnswerFormat(self.settings.max_result_bytes)
         self.asked: set[str] = set()
         """The ids of the questions that clients are being asked now, in the middle of their calls."""
-        self.asking_calls: dict[str, object] = {}
+        self.suspended_calls: dict[str, object] = {}
         """Calls of upstream tools that wait for their clients to repeat them with answers, by `requestState`."""
         publisher.subscribe(self.notifications.announce)
 
@@ -217,7 +217,7 @@ def _key(session: bytes, request_id: object) -> str:
     return sha256(json.dumps(["goalport.session", session.decode("latin-1"), str(request_id)]).encode()).hexdigest()
 
 
-_FREE: Final = frozenset({"initialize", "ping", "server/discover"})
+_UNSCOPED_METHODS: Final = frozenset({"initialize", "ping", "server/discover"})
 """The methods that need no scopes: they ask who the server is, and whether it is there."""
 _LONGEST_NAME: Final = 100
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -248,7 +248,7 @@ async def scopes_lacked(state: McpState, method: str, params: Mapping[str, Any] 
         case (("tasks/update" | "tasks/cancel"), _):
             needed = await _of_process(state, params.get("taskId"))
         case _:
-            needed = Scopes() if method in _FREE else needed
+            needed = Scopes() if method in _UNSCOPED_METHODS else needed
     return needed if state.access.lacks(needed) else None
 
 

@@ -76,7 +76,7 @@ _PARAMS: Final = {
     for version in (LATEST_HANDSHAKE_VERSION, *MODERN_PROTOCOL_VERSIONS)
 }
 """The SDK's models of the parameters of a call, by revision; the rest of the message has been checked."""
-_MORE: Final = frozenset({"inputResponses", "requestState", "task"})
+_CONTINUING: Final = frozenset({"inputResponses", "requestState", "task"})
 """Parameters with which a call continues an earlier one, or asks for a task."""
 
 
@@ -198,7 +198,7 @@ class _CommonCall:
         """The call of a request; None if the SDK has to answer it, as it answers every invalid one."""
         message = message_of(scope)
         given = message["params"]
-        if {*message} != _REQUEST or not _MORE.isdisjoint(given):
+        if {*message} != _REQUEST or not _CONTINUING.isdisjoint(given):
             return None
         modern = is_modern_request(scope)
         # All revisions that begin with a handshake have the same calls.
@@ -242,7 +242,7 @@ class _CommonCall:
                 status, body = await self._response(context)
             if (ended := request.refusal) is not None:
                 # The SDK ends the stream of a terminated session without an answer.
-                status, body = HTTPStatus.OK, b"" if request.terminated and reply.streams else _written(ended)
+                status, body = HTTPStatus.OK, b"" if request.terminated and reply.streams else _serialized(ended)
         headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
         if ticket is not None:
             headers.append((SESSION_ID, ticket))
@@ -255,7 +255,7 @@ class _CommonCall:
             result = self._json(await call_tool(context, self.params))
         except MCPError as refused:
             status = ERROR_CODE_HTTP_STATUS.get(refused.error.code, HTTPStatus.OK) if self.stamp else HTTPStatus.OK
-            return status, _written(types.JSONRPCError(jsonrpc="2.0", id=self.id, error=refused.error))
+            return status, _serialized(types.JSONRPCError(jsonrpc="2.0", id=self.id, error=refused.error))
         return HTTPStatus.OK, b"".join((b'{"jsonrpc":"2.0","id":', to_json(self.id), b',"result":', *result, b"}"))
 
     def _json(self, answer: object) -> Sequence[bytes]:
@@ -276,7 +276,7 @@ class _CommonCall:
         return (to_json({**wire, "_meta": meta} if meta else wire, inf_nan_mode="null"),)
 
 
-def _written(error: types.JSONRPCError) -> bytes:
+def _serialized(error: types.JSONRPCError) -> bytes:
     return error.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 

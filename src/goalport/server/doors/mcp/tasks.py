@@ -26,7 +26,7 @@ from goalport.base.handshake import TASKS
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned, first_line
 from goalport.runtime.process import AgentProcess, Killed, Stuck, Waiting
-from goalport.server.doors.mcp.elicitation import MOST_ASKED, Elicitation, Round, answer_when_settled
+from goalport.server.doors.mcp.elicitation import MOST_ASKED, Elicitation, ElicitationState, answer_when_settled
 from goalport.server.doors.mcp.notifications import is_modern
 from goalport.server.doors.mcp.requests import Observer, reply_of_task
 from goalport.server.doors.mcp.state import Context, HandlerFailed, McpState
@@ -88,7 +88,7 @@ def gets_task(context: Context | None, policy: CallPolicy) -> bool:
     return _declared(context) and policy.may_give_handle and not (context.meta or {}).get(PREFERS_HANDLE)
 
 
-async def answer_or_task(observer: Observer, earlier: Round | None) -> HandlerResult | WrittenResult:
+async def answer_or_task(observer: Observer, earlier: ElicitationState | None) -> HandlerResult | WrittenResult:
     """The answer to a call of a client with tasks: usually the task of the process that the call started.
 
     If the goal has a `wait_budget`, the call first waits that long for the result or for questions. Questions end the
@@ -98,7 +98,7 @@ async def answer_or_task(observer: Observer, earlier: Round | None) -> HandlerRe
     assert context is not None
     if earlier is not None:
         await Elicitation(context, process, policy, earlier).take(earlier.responses)
-        kept = await _kept_round(context.lifespan_context, process)
+        kept = await _stored_elicitation(context.lifespan_context, process)
         await _keep(context.lifespan_context, process, earlier, kept.asked, earlier.responses)
     elif policy.wait_budget is not None:
         answer = await answer_when_settled(observer)
@@ -120,7 +120,7 @@ async def _update(context: Context, params: _TaskUpdateParams) -> HandlerResult:
     process = task.process
 
     async def take() -> None:
-        now = await _kept_round(state, process)
+        now = await _stored_elicitation(state, process)
         before, now.problems = Counter(now.asked), {}
         responses: dict[str, types.ElicitResult | None] = {}
         for each, count in before.items():
@@ -195,7 +195,7 @@ async def _status(context: Context, task: Task) -> Wire:
     if isinstance(outcome, Killed):
         return {"status": "cancelled", "statusMessage": _words(outcome.reason)}
     if outcome is None or isinstance(outcome, Waiting):
-        last = await _kept_round(state, process)
+        last = await _stored_elicitation(state, process)
         elicitation = Elicitation(context, process, CallPolicy.of_process(process), last)
         requests = elicitation.requests
         known: Wire = {
@@ -217,9 +217,9 @@ async def _status(context: Context, task: Task) -> Wire:
 # in the last one. Mistakes quote what a person typed: they are encrypted, and without a key they are not stored.
 
 
-async def _kept_round(state: McpState, process: AgentProcess) -> Round:
-    """What was asked so far about the open questions of a process, as a `Round` from the store."""
-    kept, codec = Round(process.id), state.platform.processes.codec(process.id)
+async def _stored_elicitation(state: McpState, process: AgentProcess) -> ElicitationState:
+    """What was asked so far about the open questions of a process, as an `ElicitationState` from the store."""
+    kept, codec = ElicitationState(process.id), state.platform.processes.codec(process.id)
     for question in process.open_questions:
         sealed, count = await state.platform.store.join(f"{_KEPT}{question.id}", "", "0")
         kept.asked[question.id] = int(count)
@@ -236,7 +236,7 @@ async def _kept_round(state: McpState, process: AgentProcess) -> Round:
 
 
 async def _keep(
-    state: McpState, process: AgentProcess, now: Round, before: Mapping[str, int], answered: Iterable[str]
+    state: McpState, process: AgentProcess, now: ElicitationState, before: Mapping[str, int], answered: Iterable[str]
 ) -> None:
     """Store the effects of answers that left their questions open, unless another server has stored some meanwhile."""
     for question in before.keys() & answered:

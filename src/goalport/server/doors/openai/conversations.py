@@ -60,7 +60,7 @@ class Continuation(NamedTuple):
     """The conversation of a request, and how it continues."""
 
     session: ChatSession
-    said: Sequence[Message]
+    messages: Sequence[Message]
     """The history of the conversation, with the new messages."""
     begin: BeginTurn
     """Begins the turn that answers the last message."""
@@ -84,10 +84,10 @@ async def after_stored(model: ChatbotModel, asked: ChatRequest | ResponseRequest
         raise not_found(named, model)
     if previous is not None:
         try:
-            follows += session.conversation.reply_to(previous.said)
+            follows += session.conversation.reply_to(previous.message_id)
         except BadInput:
             raise not_found(asked.previous_response_id, model) from None
-    *before, last = given = asked.said
+    *before, last = given = asked.llm_messages
     assert isinstance(last, UserMessage)
     entries, after = session.conversation.entries, follows[-1].id if follows else None
     place = session.conversation.loaded.record.head if after is None else after
@@ -112,7 +112,7 @@ async def with_history(
 
     If there is none, a new conversation is created. Raises `StoreError`.
     """
-    caller, given, session = current_caller(), asked.said, None
+    caller, given, session = current_caller(), asked.llm_messages, None
     if not asked.store:  # it is deleted after the answer, and continues no stored conversation
         pass
     elif conversation_id:
@@ -150,8 +150,8 @@ def _stored_reply(session: ChatSession, given: Sequence[Message]) -> str:
         return ""
     place = next(at for at, each in enumerate(entries) if each.id == match.after)
     following = entries[place + 1 :]
-    said = all(each.role == "assistant" for each in following)
-    return REPLY_SEPARATOR.join(each.text for each in following) if said else ""
+    is_reply = all(each.role == "assistant" for each in following)
+    return REPLY_SEPARATOR.join(each.text for each in following) if is_reply else ""
 
 
 async def _begin_turn(session: ChatSession, given: Sequence[Message], *, name: str, again: bool) -> Turn:
@@ -166,12 +166,12 @@ async def _begin_turn(session: ChatSession, given: Sequence[Message], *, name: s
         if again or not match.forks:  # the turn that runs, or that ended with questions, which nobody may have read
             known = await (session.last_turn() if session.questions else session.follow())
         return known or await session.regenerate(match.after)
-    *earlier, said = match.tail
-    assert isinstance(said, UserMessage)
+    *earlier, message = match.tail
+    assert isinstance(message, UserMessage)
     if match.forks and not earlier and asked_in(given):  # it was answered elsewhere, and this client has not seen that
-        return await session.begin_turn(said, name=name)
+        return await session.begin_turn(message, name=name)
     earlier = [*_new_instructions(session, given, match.after), *earlier]
-    return await session.begin_turn(said, earlier=earlier, name=name, after=match.after)
+    return await session.begin_turn(message, earlier=earlier, name=name, after=match.after)
 
 
 def _new_instructions(session: ChatSession, given: Sequence[Message], after: str) -> Sequence[SystemMessage]:
@@ -241,7 +241,7 @@ async def _reading(platform: AgentPlatform, question: Question, text: str) -> An
     return otherwise
 
 
-async def said_in(publisher: Publisher, session: ChatSession, *messages: Message) -> None:
+async def store_messages(publisher: Publisher, session: ChatSession, *messages: Message) -> None:
     """Store messages without a turn, unless the conversation ends with them already."""
     conversation = session.conversation
     entries = conversation.entries
@@ -251,29 +251,29 @@ async def said_in(publisher: Publisher, session: ChatSession, *messages: Message
     await publisher.platform.conversations.append(conversation)
 
 
-async def answering_turn(publisher: Publisher, going_on: Continuation) -> BeginTurn | Unclear | None:
+async def answering_turn(publisher: Publisher, continuation: Continuation) -> BeginTurn | Unclear | None:
     """A function that begins the turn in which the last message answers a question of the chatbot.
 
     None if the message is no answer: the history does not have the question, so the person may not have read it; or the
     message begins another branch, or is a question. `Unclear` if it should be an answer, but is not valid or comes too
     late; message and reply are stored then.
     """
-    session, asked, said = going_on.session, going_on.asked, going_on.said[-1]
-    match = compare(session.conversation.entries, going_on.said)
+    session, asked, message = continuation.session, continuation.asked, continuation.messages[-1]
+    match = compare(session.conversation.entries, continuation.messages)
     joins = not (match.tail or match.forks)
-    if asked is None or joins or said.content.rstrip().endswith("?"):
+    if asked is None or joins or message.content.rstrip().endswith("?"):
         return None
     question = next((each for each in session.questions if each.id == asked.question), None)
     if question is None:
-        return await _too_late(publisher, session, match, said, asked)
-    reading = None if match.forks else await _reading(publisher.platform, question, said.content)
+        return await _too_late(publisher, session, match, message, asked)
+    reading = None if match.forks else await _reading(publisher.platform, question, message.content)
     if isinstance(reading, Unclear):
-        await said_in(publisher, session, *match.tail, AssistantMessage(reading.words))
+        await store_messages(publisher, session, *match.tail, AssistantMessage(reading.words))
     if not isinstance(reading, Answer):
         return reading
 
     async def begin() -> Turn:
-        await said_in(publisher, session, *match.tail)
+        await store_messages(publisher, session, *match.tail)
         caller, response, declined = current_caller(), reading.response, reading.declined
         return await answer_in_session(publisher, caller, session, question, response, declined=declined)
 
@@ -281,7 +281,7 @@ async def answering_turn(publisher: Publisher, going_on: Continuation) -> BeginT
 
 
 async def _too_late(
-    publisher: Publisher, session: ChatSession, match: HistoryMatch, said: Message, asked: Asked
+    publisher: Publisher, session: ChatSession, match: HistoryMatch, message: Message, asked: Asked
 ) -> Unclear | None:
     """The reply to an answer that is too late; None if the question is open, or the message is no answer to it."""
     with suppress(Unreadable):
@@ -290,12 +290,12 @@ async def _too_late(
         question = next((each for each in questions if each.id == asked.question), None)
         if process is None or question is None or (question.status == "open" and not process.status.ended):
             return None
-        if isinstance(read_answer(question, said.content), Answer):
+        if isinstance(read_answer(question, message.content), Answer):
             running = await session.follow()
             if running is not None:
                 await running.result()
             reply = AssistantMessage(too_late(question))
-            await said_in(publisher, session, *((said,) if match.forks else match.tail), reply)
+            await store_messages(publisher, session, *((message,) if match.forks else match.tail), reply)
             return Unclear(reply.content)
     return None
 

@@ -91,26 +91,26 @@ _EMPTY: Final[Mapping[str, object]] = {
     "queries": [],
 }
 """The values to answer with if no model can, by the member that a chat interface asks for."""
-_Asked = ChatRequest | ResponseRequest
+_AnyRequest = ChatRequest | ResponseRequest
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _StartedReply:
     """A reply that has begun, with its conversation or its process."""
 
     reply: Reply
     session: ChatSession | None = None
     process: AgentProcess | None = None
 
-    def written(self, asked: _Asked) -> ChatFormat | ResponseFormat:
+    def format_for(self, asked: _AnyRequest) -> ChatFormat | ResponseFormat:
         """The format for the reply to a request, with the id by which a later request continues from this reply."""
         if isinstance(asked, ChatRequest):
             return ChatFormat(asked.model, with_usage=asked.stream_options.include_usage)
         name, conversation = ResponseId(new_id()), ""
         if self.session is not None:
             conversation = self.session.conversation.id
-            said = next(each.id for each in reversed(self.session.conversation.entries) if each.role == "user")
-            name = ResponseId(conversation, said) if asked.store else name
+            message_id = next(each.id for each in reversed(self.session.conversation.entries) if each.role == "user")
+            name = ResponseId(conversation, message_id) if asked.store else name
         elif self.process is not None and asked.store:
             name = ResponseId.of_process(self.process)
         return ResponseFormat(
@@ -123,13 +123,13 @@ class _Begun:
         )
 
 
-async def _streamed(reply: Reply, written: ChatFormat | ResponseFormat) -> AsyncGenerator[ServerSentEvent]:
+async def _streamed(reply: Reply, reply_format: ChatFormat | ResponseFormat) -> AsyncGenerator[ServerSentEvent]:
     try:
-        async with aclosing(written.stream(reply)) as events:
+        async with aclosing(reply_format.stream(reply)) as events:
             async for each in events:
                 yield each
     except (HandedOver, StoreError) as error:
-        for each in written.failed(unavailable_words(error)):
+        for each in reply_format.failed(unavailable_words(error)):
             yield each
 
 
@@ -179,21 +179,23 @@ class OpenAiDoor:
             await place.enter_async_context(admitted(self._publisher.limits, request, begins=True))
             begun = await self._asked_by_interface(asked)
             if begun is None:
-                talks = isinstance(model, ChatbotModel)
+                is_chatbot = isinstance(model, ChatbotModel)
                 begun = await (
-                    self._talk(request, asked, model, conversation_id) if talks else self._reach(request, asked, model)
+                    self._reply_of_chatbot(request, asked, model, conversation_id)
+                    if is_chatbot
+                    else self._reply_of_goal(request, asked, model)
                 )
             headers = {} if begun.session is None else {CONVERSATION: begun.session.conversation.id}
-            written = begun.written(asked)
+            reply_format = begun.format_for(asked)
             if asked.stream:
-                events = _streamed(begun.reply, written)
+                events = _streamed(begun.reply, reply_format)
                 return AnswerStream(events, self._settings.heartbeat_seconds, place.pop_all(), headers)
             reply = await while_client_stays(request, gathered(begun.reply))
-            return JSONResponse(written.whole(reply), headers=headers)
+            return JSONResponse(reply_format.whole(reply), headers=headers)
 
-    async def _asked_by_interface(self, asked: _Asked) -> _Begun | None:
+    async def _asked_by_interface(self, asked: _AnyRequest) -> _StartedReply | None:
         """The reply to a message that a chat interface sent by itself, such as for a title; None for other messages."""
-        first, *others = asked.said
+        first, *others = asked.llm_messages
         found = None
         if not others and isinstance(first, UserMessage) and first.content.startswith(_TASK):
             found = _FORM.search(first.content)
@@ -204,50 +206,52 @@ class OpenAiDoor:
         except ModelError as error:
             _log.info("A task of a chat interface is answered without a model: %s", error)
             text = json.dumps({found["name"]: _EMPTY[found["name"]]})
-        return _Begun(whole_reply(text))
+        return _StartedReply(whole_reply(text))
 
-    async def _reach(self, request: Request, asked: _Asked, model: GoalModel) -> _Begun:
+    async def _reply_of_goal(self, request: Request, asked: _AnyRequest, model: GoalModel) -> _StartedReply:
         """Continue the process whose question ends the history, or whose response is named; or else start one."""
-        said, named, follower = asked.said, asked.previous_response_id, None
-        process = await conversations.asking_process(self._publisher, model, said, named)
-        if process is not None and process.status.ended and not (asked_in(said) or _sent_before(request)):
+        messages, named, follower = asked.llm_messages, asked.previous_response_id, None
+        process = await conversations.asking_process(self._publisher, model, messages, named)
+        if process is not None and process.status.ended and not (asked_in(messages) or _sent_before(request)):
             if ResponseId.read(named) in {None, ResponseId.of_process(process)}:
                 process = None  # it has ended: the message is the input of a new process
-        elif process is None and asked.goes_on:
+        elif process is None and asked.continues_stored:
             raise conversations.not_found(named or asked.conversation, model)
         if process is None:
             follower = Follower()
-            objects = model.tool.arguments.begin({model.field: said[-1].content})
+            objects = model.tool.arguments.begin({model.field: messages[-1].content})
             process = await start_goal(self._publisher, model.tool, objects, current_caller(), listener=follower)
         else:
             try:
-                unclear = await conversations.answered_process(self._publisher, process, said)
+                unclear = await conversations.answered_process(self._publisher, process, messages)
             except AlreadyAnswered as error:
                 unclear = Unclear(str(error))
             if unclear is not None:
-                return _Begun(whole_reply(unclear.words), process=process)
+                return _StartedReply(whole_reply(unclear.words), process=process)
         call_of(request).process = process
-        return _Begun(goal_reply(process, model, self._publisher.runs, follower), process=process)
+        return _StartedReply(goal_reply(process, model, self._publisher.runs, follower), process=process)
 
-    async def _talk(self, request: Request, asked: _Asked, model: ChatbotModel, conversation_id: str) -> _Begun:
+    async def _reply_of_chatbot(
+        self, request: Request, asked: _AnyRequest, model: ChatbotModel, conversation_id: str
+    ) -> _StartedReply:
         """Answer a question of the chatbot with the last message, or have the chatbot answer the message."""
         call = call_of(request)
-        if asked.goes_on:
-            going_on = await conversations.after_stored(model, asked)
+        if asked.continues_stored:
+            continuation = await conversations.after_stored(model, asked)
         else:
-            going_on = await conversations.with_history(
+            continuation = await conversations.with_history(
                 self._platform, model, asked, conversation_id, sent_before=_sent_before(request)
             )
-        session = going_on.session
-        if going_on.answered:
-            return _Begun(whole_reply(going_on.answered), session)
-        answering = await conversations.answering_turn(self._publisher, going_on)
+        session = continuation.session
+        if continuation.answered:
+            return _StartedReply(whole_reply(continuation.answered), session)
+        answering = await conversations.answering_turn(self._publisher, continuation)
         if isinstance(answering, Unclear):
-            return _Begun(whole_reply(answering.words), session)
+            return _StartedReply(whole_reply(answering.words), session)
         try:
-            turn = await counted_turn(self._publisher.limits, call, answering or going_on.begin)
+            turn = await counted_turn(self._publisher.limits, call, answering or continuation.begin)
         except AlreadyAnswered as error:
-            return _Begun(whole_reply(str(error)), session)
+            return _StartedReply(whole_reply(str(error)), session)
         except LimitReached:
             # Nobody knows a conversation that was created for this request.
             if not session.conversation.entries and not (asked.store and conversation_id):
@@ -264,8 +268,8 @@ class OpenAiDoor:
             forgotten = asyncio.create_task(forget())
             self._forgetting.add(forgotten)
             forgotten.add_done_callback(self._forgetting.discard)
-        ask = partial(conversations.said_in, self._publisher, session)
-        return _Begun(turn_reply(turn, model.chatbot.mark, ask, partial(note_turn, call), forgotten), session)
+        ask = partial(conversations.store_messages, self._publisher, session)
+        return _StartedReply(turn_reply(turn, model.chatbot.mark, ask, partial(note_turn, call), forgotten), session)
 
 
 def _sent_before(request: Request) -> bool:
@@ -273,10 +277,10 @@ def _sent_before(request: Request) -> bool:
 
 
 class _Stored(NamedTuple):
-    written: ResponseFormat
+    reply_format: ResponseFormat
     reply: ReplyText | None
     """None while the reply is in progress."""
-    said: Mapping[str, Message]
+    messages: Mapping[str, Message]
     """The message that it answers and those before, by their ids, oldest first."""
     place: ChatSession | AgentProcess
     """The conversation or the process with the response."""
@@ -308,7 +312,7 @@ class StoredResponses:
         named, caller = ResponseId.read(given), current_caller()
         if named is not None:
             conversation = await self._platform.conversations.find(named.conversation, caller)
-            if conversation is not None and named.said in conversation.loaded.messages:
+            if conversation is not None and named.message_id in conversation.loaded.messages:
                 model = self._models.named(conversation.record.chatbot)
                 session = isinstance(model, ChatbotModel) and await model.chatbot.find_session(conversation.id, caller)
                 if session:
@@ -326,21 +330,21 @@ class StoredResponses:
             reply = await gathered(goal_reply(process, model, self._publisher.runs))
         first = next(iter(process.blackboard.history), "")  # none, if an action has cleared the blackboard
         start: str | dict[str, str] = to_jsonable_python(first, by_alias=True, fallback=str)
-        said = UserMessage(start if isinstance(start, str) else start.get(model.field, ""))
+        message = UserMessage(start if isinstance(start, str) else start.get(model.field, ""))
         began, ended = process.created_at, process.finished_at or process.created_at
-        written = ResponseFormat(
+        reply_format = ResponseFormat(
             id=given, model=model.name, created=int(began.timestamp()), completed=int(ended.timestamp())
         )
-        return _Stored(written, reply, {process.id: said}, process)
+        return _Stored(reply_format, reply, {process.id: message}, process)
 
     async def _show(self, request: Request, stored: _Stored) -> Mapping[str, Any]:
         if request.query_params.get("stream", "false") != "false":
             raise unsupported("stream", "what is stored is sent whole: leave it out")
-        return stored.written.whole(stored.reply)
+        return stored.reply_format.whole(stored.reply)
 
     async def _input_items(self, request: Request, stored: _Stored) -> Mapping[str, Any]:
         page = read(_Page, dict(request.query_params))
-        items = [item_of(f"msg_{name}", each) for name, each in stored.said.items()]
+        items = [item_of(f"msg_{name}", each) for name, each in stored.messages.items()]
         if page.order == "desc":
             items.reverse()
         begin = next((place for place, each in enumerate(items, 1) if each["id"] == page.after), 0)
@@ -361,33 +365,35 @@ class StoredResponses:
                 )
                 raise Problem(HTTPStatus.BAD_REQUEST, "response-continued", detail)
             await self._platform.conversations.delete(conversation.id, current_caller())
-        return {"id": stored.written.id, "object": "response", "deleted": True}
+        return {"id": stored.reply_format.id, "object": "response", "deleted": True}
 
     async def _cancel(self, _: Request, stored: _Stored) -> Mapping[str, Any]:
-        detail = f"{stored.written.id} cannot be cancelled: only background responses can, and there are none here."
+        detail = (
+            f"{stored.reply_format.id} cannot be cancelled: only background responses can, and there are none here."
+        )
         raise Problem(HTTPStatus.BAD_REQUEST, "not-in-background", detail)
 
 
 async def _of_chatbot(given: str, named: ResponseId, session: ChatSession) -> _Stored:
     conversation = session.conversation
-    said, *replies = conversation.reply_to(named.said)
-    line = conversation.loaded.line_to(said.id)
+    message, *replies = conversation.reply_to(named.message_id)
+    line = conversation.loaded.line_to(message.id)
     before = {each.role: each for each in line[:-1]}
     previous, system = before.get("user"), before.get("system")
-    written = ResponseFormat(
+    reply_format = ResponseFormat(
         id=given,
         model=conversation.record.chatbot,
         conversation=conversation.id,
         previous=str(ResponseId(conversation.id, previous.id)) if previous else "",
         instructions=system.message.content if system else "",
-        created=int(said.at.timestamp()),
-        completed=int([said, *replies][-1].at.timestamp()),
+        created=int(message.at.timestamp()),
+        completed=int([message, *replies][-1].at.timestamp()),
     )
-    end, is_last = ReplyEnd(), [said, *replies][-1].id == conversation.loaded.record.head
+    end, is_last = ReplyEnd(), [message, *replies][-1].id == conversation.loaded.record.head
     if is_last and session.idle and (turn := await session.last_turn()) is not None:
         result = await turn.result()
         end = ReplyEnd(result.usage, result.failure)
     text = REPLY_SEPARATOR.join(each.text for each in replies if each.role == "assistant")
     history = {each.id: each.message for each in line if each.role in {"user", "assistant"}}
     reply = None if is_last and not session.idle else ReplyText(text, end=end)
-    return _Stored(written, reply, history, session)
+    return _Stored(reply_format, reply, history, session)

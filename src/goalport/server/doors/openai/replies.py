@@ -95,13 +95,13 @@ async def turn_reply(
     `ask` stores the questions, as they are worded here. `note` is called with the result of the turn. `then` is awaited
     at the end, if passed. Some chatbots (`mark`) stop if nobody reads the reply any more.
     """
-    said: dict[str, str] = {}
+    texts: dict[str, str] = {}
     last = ""
 
     def more(message: str, text: str) -> Piece:
         nonlocal last
         between = REPLY_SEPARATOR if last not in {"", message} else ""
-        last, said[message] = message, said.get(message, "") + text
+        last, texts[message] = message, texts.get(message, "") + text
         return Piece("text", between + text)
 
     try:
@@ -113,7 +113,7 @@ async def turn_reply(
                     case MessageDelta(message_id=message, text=text):
                         yield more(message, text)
                     case MessageSent(message_id=message, text=text, role="assistant"):
-                        known = said.get(message, "")
+                        known = texts.get(message, "")
                         if text != known and text.startswith(known):
                             yield more(message, text.removeprefix(known))
                     case ProgressUpdated(message=text):
@@ -194,19 +194,19 @@ class ChatFormat:
 
     async def stream(self, reply: Reply) -> AsyncGenerator[ServerSentEvent]:
         """A reply as chunks: first the role, then the text, the finish reason, and the usage."""
-        said = False
+        has_text = False
         yield self._chunk({"role": "assistant", "content": ""})
         async with aclosing(reply):
             async for each in reply:
                 match each:
                     case Piece("text", text):
-                        said = said or bool(text)
+                        has_text = has_text or bool(text)
                         yield self._chunk({"content": hide_known(text)})
                     case Piece("thought", text):
                         yield self._chunk({"reasoning_content": hide_known(text)})
                     case Piece(_, text):  # readers skip comments
                         yield ServerSentEvent(comment=one_line(hide_known(text)), sep="\n")
-                    case ReplyEnd(failure=failure) if failure and not said:
+                    case ReplyEnd(failure=failure) if failure and not has_text:
                         for event in self.failed(failure):
                             yield event
                     case ReplyEnd(usage, failure):
@@ -268,30 +268,30 @@ class ResponseFormat:
         begun = self.whole(None)
         yield self._numbered("response.created", response=begun)
         yield self._numbered("response.in_progress", response=begun)
-        said: list[str] = []
+        texts: list[str] = []
         place = {"item_id": f"msg_{self.id}", "output_index": 0, "content_index": 0}
         async with aclosing(reply):
             async for each in reply:
                 match each:
                     case Piece("text", text):
-                        if not said:
+                        if not texts:
                             item = self._message(None, "in_progress")
                             yield self._numbered("response.output_item.added", output_index=0, item=item)
                             yield self._numbered("response.content_part.added", **place, part=_part(""))
-                        said.append(hide_known(text))
-                        yield self._numbered("response.output_text.delta", **place, delta=said[-1], logprobs=[])
+                        texts.append(hide_known(text))
+                        yield self._numbered("response.output_text.delta", **place, delta=texts[-1], logprobs=[])
                     case Piece("note", text):
                         yield ServerSentEvent(comment=one_line(hide_known(text)), sep="\n")
                     case Piece():
                         pass
                     case ReplyEnd():
-                        text = "".join(said)
+                        text = "".join(texts)
                         item = self._message(text, "completed")
-                        if said:
+                        if texts:
                             yield self._numbered("response.output_text.done", **place, text=text, logprobs=[])
                             yield self._numbered("response.content_part.done", **place, part=_part(text))
                             yield self._numbered("response.output_item.done", output_index=0, item=item)
-                        response = self._response([item] if said else [], each)
+                        response = self._response([item] if texts else [], each)
                         yield self._numbered(f"response.{response['status']}", response=response)
 
     def failed(self, reason: str) -> Iterator[ServerSentEvent]:

@@ -116,17 +116,17 @@ class ResponseId:
 
     conversation: str
     """The id of the conversation; for a goal, the id of the process."""
-    said: str = ""
+    message_id: str = ""
     """The id of the message; for a goal, the number of questions that were settled before."""
 
     def __str__(self) -> str:
-        return f"{_BEGINNING}{self.conversation}{_BETWEEN}{self.said}"
+        return f"{_BEGINNING}{self.conversation}{_BETWEEN}{self.message_id}"
 
     @classmethod
     def read(cls, text: str) -> Self | None:
         """Parse the id of a response; None if the text is none."""
-        conversation, between, said = text.removeprefix(_BEGINNING).rpartition(_BETWEEN)
-        return cls(conversation, said) if text.startswith(_BEGINNING) and between else None
+        conversation, between, message_id = text.removeprefix(_BEGINNING).rpartition(_BETWEEN)
+        return cls(conversation, message_id) if text.startswith(_BEGINNING) and between else None
 
     @classmethod
     def of_process(cls, process: AgentProcess) -> Self:
@@ -219,9 +219,9 @@ def _conversation_of(given: Sequence[GivenMessage], field: str, at: str = "[{}].
     For errors, `field` names the parameter, and `at` formats the place of a message in it. Raises `BadInput` if the
     user has no message, if the last one is empty, or if something other than instructions follows it.
     """
-    said = [each.role for each in given if each.role not in _INSTRUCTING]
-    if not said or said[-1] != "user":
-        came = f"is from {said[-1]}" if said else "is missing"
+    roles = [each.role for each in given if each.role not in _INSTRUCTING]
+    if not roles or roles[-1] != "user":
+        came = f"is from {roles[-1]}" if roles else "is missing"
         problem = f"{field}: the last one should be from user, since it is answered, but it {came}"
         raise BadInput(f"{problem}. Add what the user says at the end.", [problem])
     read: list[Message] = []
@@ -266,10 +266,10 @@ class ChatRequest(_Request):
     conversation: ClassVar[str] = ""
     previous_response_id: ClassVar[str] = ""
     store: ClassVar[bool] = True
-    goes_on: ClassVar[bool] = False
+    continues_stored: ClassVar[bool] = False
 
     @property
-    def said(self) -> Sequence[Message]:
+    def llm_messages(self) -> Sequence[Message]:
         """The messages, as models are shown them. Raises `BadInput` if the last one is not from the user."""
         return _conversation_of(self.messages, "messages")
 
@@ -300,14 +300,14 @@ class ResponseRequest(_Request):
         return [_Item(role="user", content=self.input)] if isinstance(self.input, str) else self.input
 
     @property
-    def said(self) -> Sequence[Message]:
+    def llm_messages(self) -> Sequence[Message]:
         """The instructions and the messages, as in `ChatRequest`."""
         instructions = [SystemMessage(self.instructions)] if self.instructions else []
         at = [""] if isinstance(self.input, str) else []
         return [*instructions, *_conversation_of(self.messages, "input", *at)]
 
     @property
-    def goes_on(self) -> bool:
+    def continues_stored(self) -> bool:
         """Whether the input continues a stored conversation, so that it need not have the history."""
         return bool(self.previous_response_id or self.conversation)
 
@@ -315,7 +315,7 @@ class ResponseRequest(_Request):
     def _named_once(self) -> Self:
         if self.previous_response_id and self.conversation:
             raise PydanticCustomError("twice", "name either the conversation or the previous_response_id")
-        if self.goes_on and not self.store:
+        if self.continues_stored and not self.store:
             raise PydanticCustomError("not_stored", "store may be false only for what begins a conversation")
         return self
 
