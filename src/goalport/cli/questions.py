@@ -77,7 +77,7 @@ class _TerminalForm:
         self._schema = schema
         self._prompts = prompts_here()
         self._flat = FlatForm.of(schema, whole=True)
-        whole = FormField(_ANSWER, schema, needed=True, nullable=False)
+        whole = FormField(_ANSWER, schema, key_required=True, nullable=False)
         self._fields = (whole,) if self._flat is None else self._flat.fields
         self._content: dict[str, Any] = {}
 

@@ -184,7 +184,7 @@ class GoalRun:
         for starts in found.starts:
             named = " and ".join(map(type_label, starts)) or "nothing"
             try:
-                inputs = PublishedArguments.of(starts).begin(self._given)
+                inputs = PublishedArguments.of(starts).start_objects(self._given)
                 return Start(found.agent, [each.name for each in found.goals], inputs)
             except BadInput as error:
                 mistakes.append(f"As {named}: {error}" if found.starts[1:] else str(error))

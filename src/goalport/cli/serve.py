@@ -135,7 +135,7 @@ def _serve_http(root: Path, options: Mapping[str, object], *, reload: bool, inse
             from goalport.cli.workspace import open_with_settings, warn_without_agents
             from goalport.server.site import serve_http
 
-        is_first = channel is None or channel.place.announces
+        is_first = channel is None or channel.setup.announces
         with _warnings(shown=is_first):
             loaded = open_with_settings(root, settings)
         if is_first:

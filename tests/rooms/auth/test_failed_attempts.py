@@ -99,7 +99,7 @@ async def test_a_token_that_was_valid_is_asked_about_again_without_waiting_behin
 
 
 async def test_refused_tokens_drive_no_grant_out_of_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalport.server.auth.tokens._MOST", 10)
+    monkeypatch.setattr("goalport.server.auth.tokens._MAX_ENTRIES", 10)
     async with issuing() as issuer, introspecting(tmp_path, issuer, time.time) as ask:
         token = known(issuer, "opaque")
         for each in (token, *tokens(15), token):
@@ -124,7 +124,7 @@ async def test_a_provider_that_hangs_is_given_up_in_one_time_limit_however_many_
 async def test_an_address_whose_tokens_failed_often_does_not_hold_up_new_callers_from_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("goalport.server.auth.guard._SECONDS", LONG)
+    monkeypatch.setattr("goalport.server.auth.guard._SECONDS_PER_FAILURE", LONG)
     async with issuing() as issuer, introspecting(tmp_path, issuer, time.time) as ask:
         async with flood(ask, tokens(60), **from_address(HERE)) as statuses:
             pass
@@ -143,7 +143,7 @@ async def test_an_address_whose_tokens_failed_often_does_not_hold_up_new_callers
 async def test_who_fails_often_is_told_to_wait_and_valid_credentials_from_there_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr("goalport.server.auth.guard._SECONDS", LONG)
+    monkeypatch.setattr("goalport.server.auth.guard._SECONDS_PER_FAILURE", LONG)
     async with issuing() as issuer:
         auth = {"keys": {"keys": True}, "jwt": by(issuer), "introspection": asking(issuer)}[kind]
         key = make_key(tmp_path)
@@ -172,7 +172,7 @@ async def test_who_fails_often_is_told_to_wait_and_valid_credentials_from_there_
 async def test_the_holder_of_a_credential_that_has_ended_is_told_so_and_can_sign_in_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("goalport.server.auth.guard._SECONDS", LONG)
+    monkeypatch.setattr("goalport.server.auth.guard._SECONDS_PER_FAILURE", LONG)
     revoked = make_key(tmp_path, revoked=datetime.now(UTC))
     async with issuing() as issuer, issuing() as asked:
         auth = {**by(issuer), **asking(asked)}
@@ -194,7 +194,7 @@ async def test_the_holder_of_a_credential_that_has_ended_is_told_so_and_can_sign
 async def test_a_token_that_its_provider_revoked_is_no_attempt_to_guess_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("goalport.server.auth.guard._SECONDS", LONG)
+    monkeypatch.setattr("goalport.server.auth.guard._SECONDS_PER_FAILURE", LONG)
     now = time.time()
     async with issuing() as issuer, introspecting(tmp_path, issuer, lambda: now) as ask:
         assert (await ask(known(issuer, "opaque", exp=None))).status_code == 200

@@ -253,7 +253,7 @@ class Changing:
     seen: int = 0
     scopes: frozenset[str] = frozenset({"goals:read", "goals:admin"})
 
-    def takes(self, token: str) -> bool:
+    def recognizes(self, token: str) -> bool:
         return True
 
     async def verify(self, token: str, is_slowed: Callable[[], bool]) -> Grant:

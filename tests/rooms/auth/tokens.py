@@ -26,7 +26,7 @@ class Spoken:
 
     settings: AuthSettings
 
-    def takes(self, token: str) -> bool:
+    def recognizes(self, token: str) -> bool:
         return "=" in token
 
     async def verify(self, token: str, is_slowed: Callable[[], bool]) -> Grant:

@@ -49,7 +49,7 @@ class OneToken:
     def __init__(self, scopes: Iterable[str] = ()) -> None:
         self._scopes = frozenset(scopes)
 
-    def takes(self, token: str) -> bool:
+    def recognizes(self, token: str) -> bool:
         return bool(token)
 
     async def verify(self, token: str, is_slowed: Callable[[], bool]) -> Grant:

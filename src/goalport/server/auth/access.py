@@ -65,10 +65,10 @@ def granted(scope: Any, grant: Grant, token: str) -> AbstractContextManager[None
         caller=caller,
     )
     scope["user"] = user = AuthenticatedUser(known)
-    return MadeBy(user)
+    return CurrentUser(user)
 
 
-class MadeBy:
+class CurrentUser:
     """A context with a user, or none, as the current one. Each request enters two, so a generator would be too slow."""
 
     __slots__ = ("_before", "_user")

@@ -23,7 +23,7 @@ from goalport.server.auth.verifiers import (
     Verifier,
     VerifierUnavailable,
     caller_of,
-    never,
+    not_slowed,
 )
 from goalport.workspace.settings import AuthSettings, Settings
 
@@ -32,7 +32,7 @@ PEER: Final = "goalport.peer"
 """The key in a request's ASGI scope for the address of the connection's peer. `scope["client"]` may differ: servers
 take it from a header."""
 _ISSUER: Final = "goalport:proxy"
-_LONGEST: Final = 256
+_LONGEST_USER: Final = 256
 
 
 class TrustedProxies:
@@ -72,7 +72,7 @@ class TrustedProxies:
         if not all(each.isprintable() for each in texts):
             raise AmbiguousCredential("The request names its user or its groups with characters that no name has.")
         user, *named = texts
-        if not user or len(user) > _LONGEST:
+        if not user or len(user) > _LONGEST_USER:
             raise AmbiguousCredential("The request names no proper user.")
         # Groups are separated by commas or spaces; a group never grants every scope.
         words = {each for text in named for each in text.replace(",", " ").split()} - {EVERY_SCOPE}
@@ -116,7 +116,7 @@ class Authentication:
         if auth.issuers:
             from goalport.server.auth.jwt import JwtVerifier  # its library is loaded only if there are any
 
-            jwt = JwtVerifier(settings, client, takes_all=not auth.introspection)
+            jwt = JwtVerifier(settings, client, recognizes_all=not auth.introspection)
             verifiers.append(jwt)
             fetch_keys = jwt.fetch_keys
         verifiers += [IntrospectionVerifier(settings, each, client) for each in auth.introspection]
@@ -137,12 +137,12 @@ class Authentication:
             if self.client is not None:
                 await self.client.aclose()
 
-    async def grant_of(self, token: str, is_slowed: Callable[[], bool] = never) -> Grant:
-        """What a token grants, by the first verifier that takes it.
+    async def grant_of(self, token: str, is_slowed: Callable[[], bool] = not_slowed) -> Grant:
+        """What a token grants, by the first verifier that recognizes it.
 
         Raises `InvalidToken`, and `VerifierUnavailable` also for a bug in a verifier.
         """
-        verifier = next((each for each in self.verifiers if each.takes(token)), None)
+        verifier = next((each for each in self.verifiers if each.recognizes(token)), None)
         if verifier is None:
             raise InvalidToken("The token is of no kind that this server knows.")
         try:

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from goalport.base.hosts import source_of
 from goalport.base.observe import RateLimitedLog
 from goalport.base.words import first_line
-from goalport.server.auth.access import MadeBy, granted
+from goalport.server.auth.access import CurrentUser, granted
 from goalport.server.auth.authentication import Authentication
 from goalport.server.auth.verifiers import AmbiguousCredential, Grant, InvalidToken, VerifierUnavailable, token_of
 
@@ -105,7 +105,7 @@ class AuthGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        with MadeBy(None):  # a server starts a pipelined request within the context of the one before it
+        with CurrentUser(None):  # a server starts a pipelined request within the context of the one before it
             await self._authenticate(scope, receive, send)
 
     async def _authenticate(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -135,11 +135,13 @@ class AuthGuard:
                 self._rate_limited_log.log(_log.warning, f"of {source_of(address)}", text, address)
                 wait = math.ceil(seconds)
                 reason = f"{error} Too many credentials from your address were not valid: try again in {wait} s."
-                answer = _later(HTTPStatus.TOO_MANY_REQUESTS, "too_many_requests", reason, wait)
+                answer = _retry_later(HTTPStatus.TOO_MANY_REQUESTS, "too_many_requests", reason, wait)
         except VerifierUnavailable as error:
             self._tell(_log.warning, "A caller cannot be authenticated now: %s", error)
             reason = "Whether the token is valid cannot be said now."
-            answer = _later(HTTPStatus.SERVICE_UNAVAILABLE, "temporarily_unavailable", reason, error.retry_seconds)
+            answer = _retry_later(
+                HTTPStatus.SERVICE_UNAVAILABLE, "temporarily_unavailable", reason, error.retry_seconds
+            )
         if grant is None:
             await answer(scope, receive, send)
             return
@@ -174,12 +176,12 @@ class AuthGuard:
         self._rate_limited_log.log(log, reason, text, reason)
 
 
-def _later(status: HTTPStatus, error: str, reason: str, seconds: int) -> Response:
+def _retry_later(status: HTTPStatus, error: str, reason: str, seconds: int) -> Response:
     return JSONResponse({"error": error, "error_description": reason}, status, {"Retry-After": str(seconds)})
 
 
-_AT_ONCE: Final = 20
-_SECONDS: Final = 0.25
+_MAX_BURST: Final = 20
+_SECONDS_PER_FAILURE: Final = 0.25
 """Seconds after which an address may fail once more."""
 _MOST_COUNTED: Final = 40
 """The most failed attempts that count against an address; further ones do not make it wait longer."""
@@ -194,19 +196,19 @@ class FailedAttempts:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._forgiven_at: dict[str, float] = {}
-        """By address: the time at which the last of its failed attempts is forgiven; each takes `_SECONDS`."""
+        self._clear_at: dict[str, float] = {}
+        """By address: when the last of its failed attempts is forgiven; each takes `_SECONDS_PER_FAILURE`."""
 
     def add(self, address: str) -> float:
         """Count a failed attempt, and return the seconds until the next one is allowed; 0: at once."""
         source, now = source_of(address), self._clock()
-        forgiven_at = max(self._forgiven_at.pop(source, now), now) + _SECONDS
-        self._forgiven_at[source] = min(forgiven_at, now + _MOST_COUNTED * _SECONDS)
-        if len(self._forgiven_at) > _MOST_ADDRESSES:
-            del self._forgiven_at[next(iter(self._forgiven_at))]
-        return max(0.0, self._forgiven_at[source] - now - _AT_ONCE * _SECONDS)
+        clear_at = max(self._clear_at.pop(source, now), now) + _SECONDS_PER_FAILURE
+        self._clear_at[source] = min(clear_at, now + _MOST_COUNTED * _SECONDS_PER_FAILURE)
+        if len(self._clear_at) > _MOST_ADDRESSES:
+            del self._clear_at[next(iter(self._clear_at))]
+        return max(0.0, self._clear_at[source] - now - _MAX_BURST * _SECONDS_PER_FAILURE)
 
     def too_many(self, address: str) -> bool:
         """Whether one more failed attempt of an address would be too many."""
-        forgiven_at = self._forgiven_at.get(source_of(address), 0.0)
-        return forgiven_at - self._clock() > (_AT_ONCE - 1) * _SECONDS
+        clear_at = self._clear_at.get(source_of(address), 0.0)
+        return clear_at - self._clock() > (_MAX_BURST - 1) * _SECONDS_PER_FAILURE

@@ -20,17 +20,17 @@ from goalport.base.hosts import is_secure
 from goalport.base.strict_json import read_object
 from goalport.base.words import first_line
 from goalport.server.auth.tokens import GrantCache, ProviderClient, ProviderError, TokenRules, default_audience
-from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavailable, never
+from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavailable, not_slowed
 from goalport.workspace.settings import IssuerSettings, Settings
 
 _log = logging.getLogger(__name__)
-_PAUSE: Final = 30.0
+_UNKNOWN_KEY_SECONDS: Final = 30.0
 """Seconds between two requests for keys, however many tokens name keys that are not known."""
-_RETRY: Final = 5.0
+_RETRY_SECONDS: Final = 5.0
 """Seconds between two requests for keys while none is known, because the issuer has not answered yet."""
-_OLD: Final = 600.0
+_REFRESH_SECONDS: Final = 600.0
 """Seconds after which the keys are fetched again; until they arrive, tokens are verified with the known ones."""
-_TOO_OLD: Final = 24 * 3_600.0
+_EXPIRY_SECONDS: Final = 24 * 3_600.0
 """Seconds without an answer of the issuer after which its keys are no longer trusted."""
 _MOST_KEYS: Final = 100
 _ALGORITHMS: Final[Mapping[tuple[str, str], Sequence[str]]] = {
@@ -68,7 +68,7 @@ class IssuerKeys:
         self._failed = False
         self._fetching: asyncio.Task[None] | None = None
 
-    def fetch_soon(self, pause: float = _RETRY) -> None:
+    def fetch_soon(self, pause: float = _RETRY_SECONDS) -> None:
         """Begin to fetch the keys, unless the issuer was asked within the pause. A failure is logged."""
         if self._fetching is None and self._clock() - self._asked_at >= pause:
             self._asked_at = self._clock()
@@ -77,15 +77,15 @@ class IssuerKeys:
     async def suiting(self, kid: str | None, algorithm: str) -> Sequence[PyJWK]:
         """The keys with the `kid`, if there is one, and the algorithm of a token. Raises `VerifierUnavailable`."""
         found, age = self._found(kid, algorithm), self._clock() - self._fetched_at
-        if not found or age > _OLD:
-            self.fetch_soon(_PAUSE if age <= _TOO_OLD else _RETRY)
-            if self._fetching is not None and (not found or age > _TOO_OLD):
+        if not found or age > _REFRESH_SECONDS:
+            self.fetch_soon(_UNKNOWN_KEY_SECONDS if age <= _EXPIRY_SECONDS else _RETRY_SECONDS)
+            if self._fetching is not None and (not found or age > _EXPIRY_SECONDS):
                 await asyncio.shield(self._fetching)  # other requests wait for it too
                 found = self._found(kid, algorithm)
-        if self._clock() - self._fetched_at > _TOO_OLD:
-            raise VerifierUnavailable(f"The keys of {self.issuer.issuer} cannot be fetched.", round(_RETRY))
+        if self._clock() - self._fetched_at > _EXPIRY_SECONDS:
+            raise VerifierUnavailable(f"The keys of {self.issuer.issuer} cannot be fetched.", round(_RETRY_SECONDS))
         if not found and self._failed:
-            raise VerifierUnavailable(f"{self.issuer.issuer} cannot be asked for a key.", round(_PAUSE))
+            raise VerifierUnavailable(f"{self.issuer.issuer} cannot be asked for a key.", round(_UNKNOWN_KEY_SECONDS))
         return found
 
     def _found(self, kid: str | None, algorithm: str) -> Sequence[PyJWK]:
@@ -164,7 +164,7 @@ _REQUIRED: Final = frozenset({"exp", "iss", "aud"})
 class JwtVerifier:
     """Verifies the JWTs of all issuers that the settings name.
 
-    With `takes_all` it takes every JWT, otherwise only those of its issuers: another verifier may know the others.
+    With `recognizes_all` it recognizes every JWT, otherwise those of its issuers: another verifier may know the others.
     `clock` returns the seconds since 1970, `stopwatch` monotonic seconds.
     """
 
@@ -173,11 +173,11 @@ class JwtVerifier:
         settings: Settings,
         client: ProviderClient,
         *,
-        takes_all: bool = True,
+        recognizes_all: bool = True,
         clock: Callable[[], float] = time.time,
         stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._takes_all = takes_all
+        self._recognizes_all = recognizes_all
         self._clock = clock
         self._cache = GrantCache(_KEPT_SECONDS, clock)
         usual, auth = default_audience(settings.address), settings.auth
@@ -194,15 +194,17 @@ class JwtVerifier:
         for _, keys in self._issuers.values():
             keys.fetch_soon()
 
-    def takes(self, token: str) -> bool:
-        """Whether a token is a JWT and, without `takes_all`, from one of the issuers."""
+    def recognizes(self, token: str) -> bool:
+        """Whether a token is a JWT and, without `recognizes_all`, from one of the issuers."""
         form = _FORM.fullmatch(token)
         try:
-            return form is not None and (self._takes_all or read_object(_decoded(form[2])).get("iss") in self._issuers)
+            return form is not None and (
+                self._recognizes_all or read_object(_decoded(form[2])).get("iss") in self._issuers
+            )
         except (ValueError, TypeError):
             return False
 
-    async def verify(self, token: str, is_slowed: Callable[[], bool] = never) -> Grant:
+    async def verify(self, token: str, is_slowed: Callable[[], bool] = not_slowed) -> Grant:
         """What a token grants. Raises `InvalidToken`, and `VerifierUnavailable` if no key of its issuer is known."""
         kept = self._cache.get(token)
         if isinstance(kept, Grant):

@@ -30,7 +30,7 @@ from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 from goalport.base.errors import SettingsError
 from goalport.base.files import give_to_owner, locked, replace_file
 from goalport.base.words import validation_reason
-from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavailable, caller_of, never
+from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavailable, caller_of, not_slowed
 from goalport.workspace.settings import AuthSettings, KeyEntry, Settings
 
 KEY_VARIABLE: Final = "GOALPORT_KEY"
@@ -225,11 +225,11 @@ class ApiKeys:
         if not any(entry.state(now) == "valid" for entry, _ in self._known.values()):
             _log.warning("No key is valid, so nobody can call yet. Make one for each who is to: goalport keys new NAME")
 
-    def takes(self, token: str) -> bool:
+    def recognizes(self, token: str) -> bool:
         """Whether a token looks like a key."""
         return token.startswith(PREFIX)
 
-    async def verify(self, token: str, is_slowed: Callable[[], bool] = never) -> Grant:
+    async def verify(self, token: str, is_slowed: Callable[[], bool] = not_slowed) -> Grant:
         """What a key grants. Raises `InvalidToken`, and `VerifierUnavailable` while the key file cannot be read."""
         self._follow()
         if self._fault:

@@ -20,14 +20,14 @@ from goalport.base.caller import EVERY_SCOPE
 from goalport.base.errors import GoalportError
 from goalport.base.strict_json import read_object
 from goalport.base.words import listed, one_line
-from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavailable, caller_of, never
+from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavailable, caller_of, not_slowed
 from goalport.workspace.settings import AuthSettings, IntrospectionSettings, Settings, TokenSettings
 
 if TYPE_CHECKING:
     import httpx2
 
 T = TypeVar("T")
-_SKEW: Final = 30.0
+_CLOCK_SKEW_SECONDS: Final = 30.0
 """The seconds by which the clock of a provider may be ahead of ours."""
 _LATEST: Final = 1e12
 _LONGEST_ID: Final = 1_000
@@ -63,7 +63,7 @@ class TokenRules:
             raise InvalidToken(f"The token lacks {listed(missing)}.")
         _check_kind(claims)
         for name in ("iat", "nbf"):
-            if (begins := _time_in(claims, name)) is not None and begins > now + _SKEW:
+            if (begins := _time_in(claims, name)) is not None and begins > now + _CLOCK_SKEW_SECONDS:
                 raise InvalidToken(f"The token is not valid yet ({name}).")
         expires_at = _time_in(claims, "exp")
         if expires_at is not None and expires_at <= now:
@@ -132,7 +132,7 @@ def _texts(name: str, value: object) -> list[str]:
     return cast("list[str]", found)
 
 
-_MOST: Final = 10_000
+_MAX_ENTRIES: Final = 10_000
 """The most grants in a cache, and the most refusals."""
 
 
@@ -179,12 +179,12 @@ def _put(kept: dict[bytes, T], token: str, entry: T) -> bytes:
     digest = sha256(token.encode()).digest()
     kept.pop(digest, None)
     kept[digest] = entry
-    if len(kept) > _MOST:
+    if len(kept) > _MAX_ENTRIES:
         del kept[next(iter(kept))]
     return digest
 
 
-_SECONDS: Final = 10.0
+_TIMEOUT_SECONDS: Final = 10.0
 
 
 class ProviderError(GoalportError):
@@ -202,7 +202,7 @@ class ProviderClient:
     `seconds` is the time limit of a request, and of work that is passed to `in_time`.
     """
 
-    def __init__(self, seconds: float = _SECONDS) -> None:
+    def __init__(self, seconds: float = _TIMEOUT_SECONDS) -> None:
         self._seconds = seconds
         self._http: httpx2.AsyncClient | None = None
         self._tasks = set[asyncio.Task[None]]()
@@ -287,11 +287,11 @@ class IntrospectionVerifier:
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._repeated, self._new, self._slowed = (asyncio.Semaphore(_MOST_AT_ONCE) for _ in range(3))
 
-    def takes(self, token: str) -> bool:
+    def recognizes(self, token: str) -> bool:
         """Whether a token begins with the prefix of the provider's tokens; nothing else is known of their form."""
         return token.startswith(self._provider.token_prefix)
 
-    async def verify(self, token: str, is_slowed: Callable[[], bool] = never) -> Grant:
+    async def verify(self, token: str, is_slowed: Callable[[], bool] = not_slowed) -> Grant:
         """What a token grants, as its provider says. Raises `InvalidToken` and `VerifierUnavailable`."""
         found = self._cache.get(token)
         if found is None:

@@ -1,7 +1,7 @@
 """Verifiers: each finds the caller that a token authenticates, or refuses the token.
 
-A server may have any number of verifiers. The first one that takes a token decides about it: a token that it refuses is
-not tried with another verifier. They are in `keys`, `jwt` and `tokens`; `authentication` calls them.
+A server may have any number of verifiers. The first one that recognizes a token decides about it: a token that it
+refuses is not tried with another verifier. They are in `keys`, `jwt` and `tokens`; `authentication` calls them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +45,7 @@ class Grant:
 class Verifier(Protocol):
     """Verifies the tokens of one kind."""
 
-    def takes(self, token: str) -> bool:
+    def recognizes(self, token: str) -> bool:
         """Whether a token looks like this kind. Called for every request: it reads no file and never raises."""
         ...
 
@@ -57,7 +57,7 @@ class Verifier(Protocol):
         ...
 
 
-def never() -> bool:
+def not_slowed() -> bool:
     """Return False: the default for `is_slowed`."""
     return False
 
@@ -73,7 +73,7 @@ def caller_of(
 
 
 _IN_QUERY: Final = frozenset({"access_token", "api_key", "token"})
-_LONGEST: Final = 16_384
+_LONGEST_TOKEN: Final = 16_384
 
 
 class AmbiguousCredential(GoalportError):
@@ -98,6 +98,6 @@ def token_of(headers: Iterable[tuple[bytes, bytes]], query: bytes) -> str | None
             raise AmbiguousCredential("Expected the header Authorization: Bearer TOKEN, but got another scheme.")
         value = value[len(b"bearer ") :]
     token = value.strip().decode("latin-1")
-    if not token or len(token) > _LONGEST or not token.isascii() or not token.isprintable() or " " in token:
+    if not token or len(token) > _LONGEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise AmbiguousCredential("The token is empty, too long, or has characters that no token has.")
     return token

@@ -33,7 +33,7 @@ from goalport.tools.schemas import UNREADABLE
 
 T = TypeVar("T")
 
-_ENVELOPE: Final = 1_000
+_RESULT_OVERHEAD_BYTES: Final = 1_000
 """Bytes of a result that are neither content nor structured content, such as `_meta`."""
 _TEXT_CUT: Final = "\n\n[This text is cut; the structured content is whole.]"
 """The note that follows a truncated text of a result."""
@@ -94,7 +94,7 @@ class AnswerFormat:
         The text repeats the structured content. Both go in one message, and clients close the connection when a message
         exceeds 1 MiB.
         """
-        room = self.max_bytes - ascii_size(result.structured) - len(below) - _ENVELOPE
+        room = self.max_bytes - ascii_size(result.structured) - len(below) - _RESULT_OVERHEAD_BYTES
         content: list[Wire] = from_json(b"".join(result.content)) if result.structured and room >= 0 else []
         if [each["type"] for each in content] != ["text"]:
             return None
@@ -165,7 +165,7 @@ def _sentence(text: str) -> str:
     return stripped if not stripped or stripped[-1] in ".!?…" else f"{stripped}."
 
 
-_BESIDE: Final = 2_000
+_REPLY_OVERHEAD_BYTES: Final = 2_000
 """Bytes of an answer that are neither reply nor assets: the notes, the names of fields, `_meta`."""
 
 
@@ -194,7 +194,7 @@ def answer_with_reply(
         assets = tuple(each.model_copy(update={"text": ""}) for each in reply.assets)
         taken = len(json.dumps([each.model_dump() for each in assets]))
         pages = len(reply_pages(reply, max_bytes).pages)
-        begun = beginning_of(reply.reply, (max_bytes - taken - _BESIDE) // 2)
+        begun = beginning_of(reply.reply, (max_bytes - taken - _REPLY_OVERHEAD_BYTES) // 2)
         cut = reply.model_copy(update={"reply": begun, "assets": assets, "pages": pages})
         result = _written_reply(policy, process, cut)
     meta = {

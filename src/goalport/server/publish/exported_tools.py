@@ -291,7 +291,7 @@ _SCHEME: Final = re.compile(r"(?!goalport:)[A-Za-z][A-Za-z0-9+.-]*:")
 """The scheme of a URI, but not `goalport:`, under which this server has resources itself."""
 
 
-def passed_on(
+def upstream_listings(
     groups: Mapping[str, GroupTools], config: Mapping[str, GroupConfig]
 ) -> Iterator[RawPrompt | RawResource | RawTemplate]:
     """The prompts, resources and resource templates that the servers of exported groups publish.

@@ -45,9 +45,9 @@ class Form:
     """The JSON Schema of the answer."""
     read: Callable[[Any], object]
     """Converts an answer from JSON to the expected object. Raises `BadInput` with one line for each wrong field."""
-    ask: str
+    ask_hint: str
     """Tells a model how to get the answer. The call that sends the answer, with null in its place, is appended."""
-    put: str
+    answer_hint: str
     """Tells the model what to put in place of null."""
     url: str | None = None
     """The address that the person opens, if the question is answered there, else None."""
@@ -68,14 +68,14 @@ class Form:
                     return members if self.kind == "form" or members.keys() == fields.keys() else answer
         return answer
 
-    def elicitation(self, era: str) -> Schema | None:
-        """The schema of this form in an MCP elicitation; `era` is the version of the protocol, such as `2025-11-25`.
+    def elicitation(self, protocol_version: str) -> Schema | None:
+        """The schema of this form in an MCP elicitation; `protocol_version` is, for example, `2025-11-25`.
 
         None if the protocol has no fields for the answer, such as nested objects; the client then gets the handle.
         """
         if not self._is_yes_or_no:
             flat = FlatForm.of(self.schema)
-            return None if flat is None else flat.schema(era)
+            return None if flat is None else flat.schema(protocol_version)
         if self.calls_back:
             return None
         shown = {"title": "Yes"} if self.url is None else {"title": "It is done", "default": True}
@@ -98,15 +98,17 @@ def _fields_form(wait: WaitFor[Any]) -> Form:
     """The form of a question that a person answers with the fields of a type."""
     draft = cast("object", wait.prefill) if isinstance(wait, FormSubmission) else None
     schema, read = _answers(wait.response_type, draft=draft)
-    put = f"Put their answer in place of null, valid against this JSON Schema: {json.dumps(schema, ensure_ascii=False)}"
-    return Form("form", schema, read, _ASK, put)
+    answer_hint = (
+        f"Put their answer in place of null, valid against this JSON Schema: {json.dumps(schema, ensure_ascii=False)}"
+    )
+    return Form("form", schema, read, _ASK, answer_hint)
 
 
 def _yes_no_form(wait: WaitFor[Any]) -> Form | None:
     if wait.response_type is not bool:
         return None
-    put = "Put true in place of null for a yes, false for a no."
-    return Form("confirmation", {"type": "boolean"}, _answers(bool)[1], _ASK, put)
+    answer_hint = "Put true in place of null for a yes, false for a no."
+    return Form("confirmation", {"type": "boolean"}, _answers(bool)[1], _ASK, answer_hint)
 
 
 def _choice_form(wait: WaitFor[Any]) -> Form | None:
@@ -124,8 +126,10 @@ def _choice_form(wait: WaitFor[Any]) -> Form | None:
 
     options = [{"key": each.key, "label": each.label} for each in wait.options]
     shown = "; ".join(each.key if each.key == each.label else f"{each.key} ({each.label})" for each in wait.options)
-    put = f"Put their option in place of null. The options are: {shown}"
-    return Form("choice", schema, read, "Show the person the options and let them choose; then", put, options=options)
+    answer_hint = f"Put their option in place of null. The options are: {shown}"
+    return Form(
+        "choice", schema, read, "Show the person the options and let them choose; then", answer_hint, options=options
+    )
 
 
 def _text_form(wait: WaitFor[Any]) -> Form | None:
@@ -148,9 +152,9 @@ def _url_form(wait: WaitFor[Any]) -> Form | None:
         return done
 
     once = "The page itself says when it is done; to wait for that," if wait.calls_back else _ONCE
-    ask = f"Show the person this address, which they open themselves: {wait.address} {once}"
-    put = "Put true in place of null, or false if they refuse."
-    return Form("url", {"type": "boolean"}, read, ask, put, url=wait.address, calls_back=wait.calls_back)
+    ask_hint = f"Show the person this address, which they open themselves: {wait.address} {once}"
+    answer_hint = "Put true in place of null, or false if they refuse."
+    return Form("url", {"type": "boolean"}, read, ask_hint, answer_hint, url=wait.address, calls_back=wait.calls_back)
 
 
 FORMS: Final[Mapping[str, Callable[[WaitFor[Any]], Form | None]]] = {
@@ -243,7 +247,7 @@ class FormField:
     name: str
     schema: Schema
     """The JSON Schema of its value, without the alternative null."""
-    needed: bool
+    key_required: bool
     """Whether the answer must have it, if only as null."""
     nullable: bool
     choices: tuple[FieldChoice, ...] = ()
@@ -251,13 +255,13 @@ class FormField:
     """The name of the nested object that has the field; empty: the answer itself has it."""
 
     @classmethod
-    def of(cls, name: str, given: Schema, *, needed: bool, whole: bool) -> "FormField":
+    def of(cls, name: str, given: Schema, *, key_required: bool, whole: bool) -> "FormField":
         """A field, with its type in the protocol and its choices.
 
         Raises `_CannotBeShownError` if the protocol has no such field, unless `whole` allows what it cannot show.
         """
         schema, nullable = _without_null(given)
-        field = cls(name, schema, needed, nullable)
+        field = cls(name, schema, key_required, nullable)
         several, choices, has_null = schema.get("type") == "array", None, False
         items = schema.get("items") if several else schema
         with suppress(_CannotBeShownError):
@@ -276,7 +280,7 @@ class FormField:
     @property
     def required(self) -> bool:
         """Whether the person has to fill it in."""
-        return self.needed and not self.nullable
+        return self.key_required and not self.nullable
 
     @property
     def secret(self) -> bool:
@@ -352,7 +356,7 @@ class FormField:
         """Yields the value for the answer from what a client sent; yields nothing if the field is missing."""
         value = content.get(self.name)
         if value is None or (value == "" and not self.required and not self.takes_empty_text):
-            if self.nullable and (self.needed or self.name in content):
+            if self.nullable and (self.key_required or self.name in content):
                 yield None
             return
         values = {each.text: each.value for each in self.choices}
@@ -368,19 +372,21 @@ class _Group:
     """A nested object, whose fields a form that is filled in line by line shows among the other fields."""
 
     name: str
-    needed: bool
+    key_required: bool
     nullable: bool
     default: Mapping[str, object]
 
     def fields(self, schema: Schema) -> Iterator[FormField]:
         """Its fields, as `address.city`."""
-        optional, required = self.nullable or not self.needed, schema.get("required", ())
+        optional, required = self.nullable or not self.key_required, schema.get("required", ())
         for name, each in cast("Mapping[str, Schema]", schema["properties"]).items():
             described = {**each, "default": self.default[name]} if name in self.default else dict(each)
             if optional and name not in self.default:
                 described.pop("default", None)  # it would make an object that nobody wanted
-            needed = name in required and not optional and name not in self.default
-            yield replace(FormField.of(f"{self.name}.{name}", described, needed=needed, whole=True), group=self.name)
+            key_required = name in required and not optional and name not in self.default
+            yield replace(
+                FormField.of(f"{self.name}.{name}", described, key_required=key_required, whole=True), group=self.name
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,22 +408,22 @@ class FlatForm:
         required, fields, groups = schema.get("required", ()), list[FormField](), list[_Group]()
         try:
             for name, each in cast("Mapping[str, object]", schema.get("properties", {})).items():
-                described, needed = cast("Schema", each) if isinstance(each, dict) else {}, name in required
+                described, key_required = cast("Schema", each) if isinstance(each, dict) else {}, name in required
                 inner, nullable = _without_null(described)
                 if whole and is_object(inner) and inner.get("properties") and not any(map(inner.get, _OPEN)):
                     default = cast("Mapping[str, object]", inner.get("default") or {})
-                    groups.append(_Group(name, needed, nullable, default))
+                    groups.append(_Group(name, key_required, nullable, default))
                     fields += groups[-1].fields(inner)
                 else:
-                    fields.append(FormField.of(name, described, needed=needed, whole=whole))
+                    fields.append(FormField.of(name, described, key_required=key_required, whole=whole))
         except _CannotBeShownError:
             return None
         return cls(tuple(fields), tuple(groups))
 
-    def schema(self, era: str) -> Schema | None:
+    def schema(self, protocol_version: str) -> Schema | None:
         """The schema of an elicitation in a version of the protocol; None where that version has no fields for it."""
         try:
-            properties = {each.name: each.shown(titled=era >= _TITLED_CHOICES) for each in self.fields}
+            properties = {each.name: each.shown(titled=protocol_version >= _TITLED_CHOICES) for each in self.fields}
         except _CannotBeShownError:
             return None
         required = [each.name for each in self.fields if each.required]
@@ -431,7 +437,7 @@ class FlatForm:
         for group in self._groups:
             given = {each.name[len(group.name) + 1 :]: value for each, value in values if each.group == group.name}
             filled = any(each is not None for each in given.values()) or (given and group.default)
-            if group.name in answer or not (filled or group.needed):
+            if group.name in answer or not (filled or group.key_required):
                 continue
             answer[group.name] = None if group.nullable and not filled else {**group.default, **given}
         return answer | {each.name: value for each, value in values if not each.group}

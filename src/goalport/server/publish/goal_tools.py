@@ -33,9 +33,9 @@ from goalport.tools import Tool as ExportedTool
 if TYPE_CHECKING:
     from mcp_types import GetPromptResult, Prompt, Tool
 
-_SECONDS: Final = 45.0
+_WAIT_SECONDS: Final = 45.0
 """Seconds that a call waits for the result if its client gets no progress: most hosts time out after 60 seconds."""
-_SECONDS_IF_PATIENT: Final = 240.0
+_PATIENT_WAIT_SECONDS: Final = 240.0
 """The same if its client gets progress or asks a person: some hosts time out after 300 seconds even then."""
 
 
@@ -182,7 +182,7 @@ class CallPolicy:
         """
         if not self.may_give_handle:
             return None
-        return self.wait_budget or (_SECONDS_IF_PATIENT if patient else _SECONDS)
+        return self.wait_budget or (_PATIENT_WAIT_SECONDS if patient else _WAIT_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

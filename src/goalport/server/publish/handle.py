@@ -278,7 +278,7 @@ def handle_of(process: AgentProcess, goal: str) -> tuple[str, dict[str, Any]]:
     lines = [f"{goal} is not done: process {process.id} {status}. {not_again}{how}", *waits]
     for question, form in asked:
         call = _call(ANSWER, answering(question))
-        lines += ["", f"Question {question.id}: {question.message}", f"{form.ask} {call} {form.put}"]
+        lines += ["", f"Question {question.id}: {question.message}", f"{form.ask_hint} {call} {form.answer_hint}"]
     lines += ["", f"To give it up, {_call(CANCEL, about)}"]
     when = "To get the result, make this call."
     if asked:

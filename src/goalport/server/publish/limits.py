@@ -110,13 +110,13 @@ class FairQueue:
             del self._held[who]
             if who not in self._lines:
                 self._kept[who] = asyncio.get_running_loop().call_later(self._seconds, self._keep_no_longer, who)
-        self._hand_on()
+        self._assign_free_places()
 
     def _keep_no_longer(self, who: Who) -> None:
         del self._kept[who]
-        self._hand_on()
+        self._assign_free_places()
 
-    def _hand_on(self) -> None:
+    def _assign_free_places(self) -> None:
         """Give free places to waiting callers in turn, but no kept place to a caller that already has a place."""
         while who := next(filter(self.take, self._lines), None):
             line = self._lines.pop(who)

@@ -25,7 +25,7 @@ from goalport.server.publish.portability import Schema, is_object, nodes, portab
 from goalport.tools import ToolResult
 from goalport.tools.schemas import UNREADABLE, PlainSchema, may_hold_non_finite, non_finite_in_words, why_not_json
 
-_ENVELOPE: Final = 500
+_RESULT_OVERHEAD_BYTES: Final = 500
 """Bytes of a result that are neither content nor structured content."""
 _ESCAPE: Final = 6
 """The bytes of `\\u00e9`: in JSON of ASCII characters only, it stands for one unit of UTF-16."""
@@ -37,11 +37,11 @@ Pieces = tuple[bytes, ...]
 Wire = dict[str, Any]
 """A `tools/call` result, or a part of one, as JSON data: the same dict that the SDK would make of its own model."""
 _BLOCK: Final = 4_096
-_BESIDE: Final = 1_000
+_PAGE_OVERHEAD_BYTES: Final = 1_000
 """Bytes of an answer with a page that are not the page."""
 _LARGEST_BLOCK: Final = 12 * _BLOCK + 2
 """The most bytes in JSON of a block of text: a character takes at most twelve, as two escapes."""
-_PAGE: Final = 100_000
+_MAX_PAGE_BYTES: Final = 100_000
 """The most bytes of a page: about 25,000 tokens, the most of one answer that hosts pass to a model."""
 
 
@@ -100,7 +100,7 @@ class WrittenResult:
     @property
     def size(self) -> int:
         """An upper bound of its bytes on the wire, where characters beyond ASCII may be escaped."""
-        return ascii_size(self.content) + ascii_size(self.structured) + _ENVELOPE
+        return ascii_size(self.content) + ascii_size(self.structured) + _RESULT_OVERHEAD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +352,7 @@ class Pages:
     @classmethod
     def of_text(cls, media: str, text: str, limit: int) -> "Pages":
         """The pages of a text of a media type, each at most `limit` bytes in JSON."""
-        return cls(media, text, tuple(_cut(text, min(limit - _BESIDE, _PAGE))))
+        return cls(media, text, tuple(_cut(text, min(limit - _PAGE_OVERHEAD_BYTES, _MAX_PAGE_BYTES))))
 
 
 def beginning_of(text: str, limit: int) -> str:

@@ -25,9 +25,9 @@ from goalport.server.publish.exported_tools import (
     RawTool,
     banner,
     exported_groups,
-    passed_on,
     publish_groups,
     read_or_note,
+    upstream_listings,
 )
 from goalport.server.publish.goal_tools import ChatTool, GoalPrompt, GoalTool, Offer, Refusal, offers_of
 from goalport.server.publish.handle import RESULT, Companion, companions
@@ -180,7 +180,7 @@ def publish(
     of_groups = publish_groups(groups, {name: each.owner for name, each in named.items()}, before)
     problems += of_groups.problems
     tools = {name: each.published for name, each in named.items()} | of_groups.present
-    passed = (*passed_on(groups, platform.upstream.groups.config),)
+    passed = (*upstream_listings(groups, platform.upstream.groups.config),)
     prompts = _prompts(named.values(), workspace, passed, problems)
     resources = _by_address((*workspace.values(RawResource), *passed), RawResource, problems)
     templates = _by_address((*workspace.values(RawTemplate), *passed), RawTemplate, problems)
@@ -380,7 +380,7 @@ def _warnings(platform: AgentPlatform) -> Iterable[str]:
     yield from platform.unstorable if platform.store.durable else ()
 
 
-_MOST: Final = 128
+_MAX_VIEWS: Final = 128
 """How many views are kept. Each is for one set of scopes, and callers of one kind have the same set."""
 
 
@@ -400,7 +400,7 @@ class Views:
         granted = self._named if EVERY_SCOPE in caller.scopes else self._named & caller.scopes
         if (view := self._views.get(granted)) is not None:
             return view
-        if len(self._views) >= _MOST:
+        if len(self._views) >= _MAX_VIEWS:
             del self._views[next(iter(self._views))]
         scopes = whole.scopes
 

@@ -212,7 +212,7 @@ class PublishedArguments:
         hidden = tuple((name, *each) for name, (_, fields) in shown.items() for each in fields)
         return cls(schema, parse, tuple(starts.values()), hidden)
 
-    def begin(self, arguments: Mapping[str, Any]) -> tuple[Typed, ...]:
+    def start_objects(self, arguments: Mapping[str, Any]) -> tuple[Typed, ...]:
         """The objects of `read`, each with its start type, for a process to start from. Raises `BadInput`."""
         return tuple(map(Typed, self.read(arguments), self.kinds))
 

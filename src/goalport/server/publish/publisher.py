@@ -228,7 +228,7 @@ def note_turn(call: Call, result: TurnResult) -> None:
     call.status = "failed" if result.failure else "waiting" if result.questions else "completed"
 
 
-def reader_left(turn: Turn, mark: ChatbotMark) -> None:
+def on_client_disconnect(turn: Turn, mark: ChatbotMark) -> None:
     """Stop a turn whose client has disconnected, if the chatbot is marked so; otherwise its reply is finished."""
     if mark.stop_when_reader_leaves:
         turn.cancel(CANCELLED)
@@ -293,7 +293,7 @@ async def end_of_turn(session: ChatSession, task: Task) -> TurnEnd | None:
 
 
 @dataclass(slots=True)
-class SaidOnce:
+class DeduplicatedCall:
     """A call that may be a repetition."""
 
     earlier: str = ""
@@ -303,13 +303,13 @@ class SaidOnce:
 
 
 @asynccontextmanager
-async def said_once(store: ProcessStore, call: IdempotentCall | None) -> AsyncGenerator[SaidOnce]:
+async def deduplicated(store: ProcessStore, call: IdempotentCall | None) -> AsyncGenerator[DeduplicatedCall]:
     """A context in which a call sends its message, unless a call with the same key has. `call` None: there is no key.
 
     Raises `StoreError`, and `BadInput` if the key had other arguments or another call has not finished with it.
     """
     if call is None:
-        yield SaidOnce()
+        yield DeduplicatedCall()
         return
     held = f"{_HELD}{secrets.token_hex(8)}"
     digest, kept = await store.join(call.name, call.digest, held)
@@ -323,12 +323,12 @@ async def said_once(store: ProcessStore, call: IdempotentCall | None) -> AsyncGe
                 "Another call with this idempotency key is just saying its message, or its server ended meanwhile. Call"
                 " again in a moment; if that does not help, look at what the conversation has."
             )
-        yield SaidOnce(kept)
+        yield DeduplicatedCall(kept)
         return
-    said = SaidOnce()
+    first = DeduplicatedCall()
     try:
-        yield said
+        yield first
     finally:
         with anyio.CancelScope(shield=True):
-            told = _FREE if said.begun is None else said.begun.id
+            told = _FREE if first.begun is None else first.begun.id
             await store.join(call.name, call.digest, told, instead_of=held)

@@ -256,7 +256,7 @@ _HEADER: Final = REQUEST_ID_HEADER.lower().encode()
 _VALID: Final = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 """The ids that are accepted: those that proxies and trace systems generate, which need no escaping anywhere."""
 _UNAVAILABLE: Final = 503
-_LATER: Final = (b"retry-after", b"%d" % RETRY_SECONDS)
+_RETRY_AFTER: Final = (b"retry-after", b"%d" % RETRY_SECONDS)
 
 
 class RequestIds:
@@ -283,8 +283,8 @@ class RequestIds:
             if message["type"] == "http.response.start":
                 self._on_response(scope, message["status"])
                 headers = [*message.get("headers", ()), header]
-                if message["status"] == _UNAVAILABLE and all(name.lower() != _LATER[0] for name, _ in headers):
-                    headers.append(_LATER)
+                if message["status"] == _UNAVAILABLE and all(name.lower() != _RETRY_AFTER[0] for name, _ in headers):
+                    headers.append(_RETRY_AFTER)
                 message = {**message, "headers": headers}
             return send(message)
 

@@ -27,7 +27,7 @@ RETRY_SECONDS: Final = 10
 """Seconds after which a client that was refused with status 503 may try again."""
 LINGER_SECONDS: Final = 1.0
 """Seconds for which an idle connection stays open when the server shuts down."""
-_MOST: Final = 10_000
+_MAX_CONNECTIONS: Final = 10_000
 _FEWEST_SPARE: Final = 32
 _SPARE: Final = 1 / 8
 """The share of the file descriptors that is kept free for files, databases and upstream servers."""
@@ -46,7 +46,7 @@ _SMALL: Final = 16 * 1024
 _HEAD: Final = b"HTTP/1.1 "
 _FORWARDED: Final = frozenset({b"x-forwarded-for", b"x-forwarded-proto"})
 """The headers that uvicorn's middleware for proxies reads; requests without them skip it."""
-_LATER: Final = f"retry-after: {RETRY_SECONDS}\r\n"
+_RETRY_AFTER: Final = f"retry-after: {RETRY_SECONDS}\r\n"
 _SHUTTING_DOWN: Final[Any] = PlainTextResponse(
     "The server is shutting down. Try again.\n", HTTPStatus.SERVICE_UNAVAILABLE, {"retry-after": str(RETRY_SECONDS)}
 )
@@ -74,13 +74,13 @@ class Connections:
         """Whether the app is closed already, so that requests which still arrive are refused."""
         self._note_refusal = note_refusal
         self._open: Counter[str] = Counter()
-        self._descriptors = _MOST + _FEWEST_SPARE
+        self._descriptors = _MAX_CONNECTIONS + _FEWEST_SPARE
         if sys.platform != "win32":
             import resource
 
             soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-            self._descriptors = 2 * _MOST if soft == resource.RLIM_INFINITY else soft
-        fitting = min(_MOST, self._descriptors - max(_FEWEST_SPARE, int(self._descriptors * _SPARE)))
+            self._descriptors = 2 * _MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else soft
+        fitting = min(_MAX_CONNECTIONS, self._descriptors - max(_FEWEST_SPARE, int(self._descriptors * _SPARE)))
         self._most = settings.max_connections or max(1, fitting)
         self._most_of_one = settings.max_connections_per_address or max(1, int(self._most * _OF_ONE_ADDRESS))
 
@@ -163,7 +163,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._address = self.client[0] if self.client else ""
         self._admitted = connections.admit(self._address, transport.get_extra_info("socket").fileno())
         if not self._admitted:
-            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, _LATER)
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY_AFTER)
         elif connections.ending:  # it was accepted just before the listening socket was closed
             self.shutdown()
 
@@ -263,7 +263,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def end_unsent(self) -> None:
         """Refuse a request whose body is still arriving when the server shuts down."""
         if self._due == "body":
-            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, _LATER)
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY_AFTER)
 
     @property
     def is_answering(self) -> bool:

@@ -46,7 +46,7 @@ from goalport.workspace import FOLDERS, Importable, Workspace, load_workspace
 from goalport.workspace.settings import Settings
 
 _log = logging.getLogger(__name__)
-_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 _CLOSE_SECONDS: Final = 15.0
 """The most seconds in which processes are killed and connections are closed, before the program ends anyway."""
 _WRITE_SECONDS: Final = 0.1
@@ -67,9 +67,9 @@ async def serve_http(
     With a channel to its supervisor, this is one of several workers.
     """
     _log_to_stderr(settings, platform, is_worker=channel is not None)
-    announces = channel is None or channel.place.announces  # of several workers, one prints the report for all
+    announces = channel is None or channel.setup.announces  # of several workers, one prints the report for all
     with nullcontext(channel) if channel else bind(settings) as source, default_signals_in_children():
-        address = source.place.address if isinstance(source, WorkerChannel) else address_of(source)
+        address = source.setup.address if isinstance(source, WorkerChannel) else address_of(source)
         async with platform:
             site = Site(Publisher(platform, workspace, settings))
             report = startup_report(site.publisher, address, site.doors)
@@ -77,7 +77,7 @@ async def serve_http(
                 print_status(line)
             async with anyio.create_task_group() as tasks:
                 if reload or announces:
-                    tells = (lambda: True) if channel is None else lambda: channel.speaks
+                    tells = (lambda: True) if channel is None else lambda: channel.is_first
                     await tasks.start(partial(watch, site.publisher, tells=tells, reloads=reload))
                 if channel is None:
                     await tasks.start(obey_sighup, site.publisher)
@@ -247,7 +247,7 @@ def _connect_command(url: str, settings: Settings) -> str:
 
 async def watch(
     publisher: Publisher,
-    interval: float = _SECONDS,
+    interval: float = _CHECK_SECONDS,
     tells: Callable[[], bool] = lambda: True,
     *,
     reloads: bool = True,

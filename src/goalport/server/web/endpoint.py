@@ -181,7 +181,7 @@ async def while_client_stays(request: Request, work: Coroutine[Any, Any, T]) -> 
 
     Raises `ClientDisconnect`.
     """
-    working, leaving = asyncio.create_task(work), asyncio.create_task(client_left(request))
+    working, leaving = asyncio.create_task(work), asyncio.create_task(client_disconnected(request))
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -194,7 +194,7 @@ async def while_client_stays(request: Request, work: Coroutine[Any, Any, T]) -> 
                 await asyncio.wait((working,))
 
 
-async def client_left(request: Request) -> None:
+async def client_disconnected(request: Request) -> None:
     """Wait until the client of a request has disconnected. Its body has to be read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
@@ -212,7 +212,7 @@ class HttpDoor:
     access: Access
     refusal: Callable[[Problem], Response] = Problem.response
     """Makes the response of a refusal."""
-    here: str = "{root}/openapi.json describes every path of this server."
+    help_text: str = "{root}/openapi.json describes every path of this server."
     """A sentence that says which paths there are; `{root}` is the path under which the server is mounted."""
 
     def require(self, needed: Scopes) -> None:
@@ -297,7 +297,7 @@ class Endpoint:
             words = logged(what, bug, tells_errors=tells)
             raise Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "bug", words) from None
         if not handlers:
-            detail = f"There is nothing here. {self._door.here.format(root=root_of(request))}"
+            detail = f"There is nothing here. {self._door.help_text.format(root=root_of(request))}"
             raise Problem(HTTPStatus.NOT_FOUND, "unknown-path", detail)
         allowed = ", ".join([*handlers, *(["HEAD"] if "GET" in handlers else []), "OPTIONS"])
         if method == "OPTIONS":

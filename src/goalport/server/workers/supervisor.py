@@ -55,7 +55,7 @@ class WorkerState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class WorkerPlace:
+class WorkerSetup:
     """What a supervisor passes to a worker that it starts."""
 
     channel: int
@@ -73,25 +73,25 @@ class WorkerPlace:
 class WorkerChannel:
     """The channel of this process, which is a worker."""
 
-    def __init__(self, place: WorkerPlace) -> None:
+    def __init__(self, setup: WorkerSetup) -> None:
         # Programs that actions start must not inherit them: they would keep the channel and the port open.
-        for each in (place.channel, place.listener):
+        for each in (setup.channel, setup.listener):
             os.set_inheritable(each, False)
-        self.place = place
-        self.listener = socket.socket(fileno=place.listener)
+        self.setup = setup
+        self.listener = socket.socket(fileno=setup.listener)
         self.states: Sequence[WorkerState] = ()
         """The states of all workers that accept connections, as the supervisor sent them last."""
-        self._socket = socket.socket(fileno=place.channel)
+        self._socket = socket.socket(fileno=setup.channel)
         self._socket.setblocking(False)
         self._writer: asyncio.StreamWriter | None = None
 
         def end_without_supervisor() -> None:
             # Gracefully at first, then in any case: modules may be loading, or an action may block the event loop.
             end = select.poll()
-            end.register(place.channel, 0)  # a hang-up is always reported
+            end.register(setup.channel, 0)  # a hang-up is always reported
             end.poll()
             os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(place.patience)
+            time.sleep(setup.patience)
             os._exit(1)
 
         Thread(target=end_without_supervisor, name="supervisor watch", daemon=True).start()
@@ -100,19 +100,19 @@ class WorkerChannel:
     def inherited(cls) -> "WorkerChannel | None":
         """The channel to the supervisor that started this process, or None; its child processes do not see it."""
         given = os.environ.pop(_VARIABLE, None)
-        return cls(WorkerPlace(**json.loads(given))) if given else None
+        return cls(WorkerSetup(**json.loads(given))) if given else None
 
     @property
-    def speaks(self) -> bool:
+    def is_first(self) -> bool:
         """Whether this is the one worker that logs what all workers have in common."""
         return not self.states or self.states[0].pid == os.getpid()
 
     async def serve(
-        self, problems: Iterable[str], accept: Callable[[], None], hear: Callable[[Mapping[str, Any]], None]
+        self, problems: Iterable[str], accept: Callable[[], None], on_message: Callable[[Mapping[str, Any]], None]
     ) -> None:
         """Report that this worker is ready, with its load problems, and obey the supervisor until cancelled.
 
-        `accept` is called once the worker may accept connections, and `hear` with each message of another worker.
+        `accept` is called once the worker may accept connections, and `on_message` with each message of another worker.
         """
         reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=LONGEST_LINE)
         self._send({"problems": [*problems]})
@@ -121,7 +121,7 @@ class WorkerChannel:
             if "workers" in message:
                 self.states = [WorkerState(*each) for each in message["workers"]]
             elif "broadcast" in message:
-                hear(message["broadcast"])
+                on_message(message["broadcast"])
             else:
                 accept()
 
@@ -130,7 +130,7 @@ class WorkerChannel:
         self._send({"ready": ready, "openCalls": open_calls, "connections": connections})
 
     def tell_others(self, message: Mapping[str, Any]) -> None:
-        """Send a message to all other workers, which pass it to their `hear`."""
+        """Send a message to all other workers, which pass it to their `on_message`."""
         self._send({"broadcast": message})
 
     def _send(self, message: Mapping[str, Any]) -> None:
@@ -256,7 +256,7 @@ class Worker:
     retired: bool = False
     """Whether it is to accept no more connections, because another one replaces it or the server ends."""
     accepts_since: float | None = None
-    settled: anyio.Event = field(default_factory=anyio.Event)
+    ready_or_ended: anyio.Event = field(default_factory=anyio.Event)
     """Set once it is ready or has ended."""
     ended: anyio.Event = field(default_factory=anyio.Event)
     problems: AbstractSet[str] = frozenset()
@@ -267,19 +267,19 @@ class Worker:
     connections: int = 0
 
     @classmethod
-    async def started(cls, command: Sequence[str], place: WorkerPlace, metrics_folder: str) -> "Worker":
-        """Start a process of this command at this place, with the worker's end of a new channel. Raises `OSError`."""
+    async def started(cls, command: Sequence[str], setup: WorkerSetup, metrics_folder: str) -> "Worker":
+        """Start a process of this command, with the worker's end of a new channel. Raises `OSError`."""
         folder = {METRICS_VARIABLE: metrics_folder} if metrics_folder else {}
         ours, theirs = socket.socketpair()
         with theirs:
-            place = replace(place, channel=theirs.fileno())
+            setup = replace(setup, channel=theirs.fileno())
             process = await anyio.open_process(
                 command,
                 stdin=DEVNULL,
                 stdout=None,
                 stderr=None,
-                env={**os.environ, _VARIABLE: json.dumps(asdict(place)), **folder},
-                pass_fds=[place.channel, place.listener],
+                env={**os.environ, _VARIABLE: json.dumps(asdict(setup)), **folder},
+                pass_fds=[setup.channel, setup.listener],
                 start_new_session=True,  # Ctrl-C signals the supervisor alone, which passes it on
             )
         ours.setblocking(False)
@@ -317,7 +317,7 @@ class _Supervisor:
         self._settings, self._command, self._listener = settings, command, listener
         self._metrics_folder = metrics_folder
         self._patience = settings.shutdown_seconds + _CLOSE_SECONDS
-        self._place = WorkerPlace(-1, listener.fileno(), address_of(listener), announces=False, patience=self._patience)
+        self._setup = WorkerSetup(-1, listener.fileno(), address_of(listener), announces=False, patience=self._patience)
         self._workers: list[Worker] = []
         self._exit_code = 0
         self._terminal_is_closed = closed_terminal()
@@ -326,7 +326,7 @@ class _Supervisor:
         """Whether a signal has asked the server to shut down."""
         self._draining = False
         """Whether all workers count as not ready, though they still accept connections."""
-        self._told_states = list[WorkerState]()
+        self._sent_states = list[WorkerState]()
         self._replacing = anyio.Lock()
         self._services: TaskGroup
         self._keepers: TaskGroup
@@ -335,7 +335,7 @@ class _Supervisor:
         """Serve until a signal, or until a worker cannot be started and there is no other."""
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, *reload_signals()) as signals:
             async with anyio.create_task_group() as self._services:
-                self._services.start_soon(self._obey, signals)
+                self._services.start_soon(self._handle_signals, signals)
                 self._services.start_soon(self._watch)
                 async with anyio.create_task_group() as self._keepers:
                     # The first worker starts alone: it creates what all share, such as tables, and reports problems.
@@ -363,8 +363,8 @@ class _Supervisor:
         """
         while not self._stopping.is_set():
             try:
-                place = replace(self._place, announces=announces)
-                worker = await Worker.started(self._command, place, self._metrics_folder)
+                setup = replace(self._setup, announces=announces)
+                worker = await Worker.started(self._command, setup, self._metrics_folder)
             except OSError as error:  # the machine has no memory or no process ids left
                 seconds = _LONGEST_PAUSE
                 print_status(
@@ -373,21 +373,21 @@ class _Supervisor:
                 await self._sleep(seconds)
                 continue
             self._workers.append(worker)
-            self._services.start_soon(self._follow, worker, known)
+            self._services.start_soon(self._read_messages, worker, known)
             if self._stopping.is_set():  # it was still being created when a signal, or a second one, ended the others
                 worker.signal(signal.SIGKILL if self._exit_code == _INTERRUPTED else signal.SIGTERM)
-            await worker.settled.wait()
+            await worker.ready_or_ended.wait()
             return worker
         return None
 
-    async def _follow(self, worker: Worker, known: AbstractSet[str] | None) -> None:
+    async def _read_messages(self, worker: Worker, known: AbstractSet[str] | None) -> None:
         """Read a worker's messages until it has ended. Of its metrics, counters stay, and gauges are removed."""
 
         async def listen() -> None:
             with suppress(ConnectionError):
                 while line := await worker.reader.readline():
                     worker.heard_at = anyio.current_time()
-                    self._take(worker, json.loads(line), known)
+                    self._handle_message(worker, json.loads(line), known)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(listen)
@@ -395,22 +395,22 @@ class _Supervisor:
             tasks.cancel_scope.cancel()
         worker.writer.close()
         worker.ended.set()
-        worker.settled.set()
-        self._tell_states()
+        worker.ready_or_ended.set()
+        self._send_states()
         if self._metrics_folder:
             from prometheus_client.multiprocess import mark_process_dead  # pyright: ignore[reportUnknownVariableType]
 
             mark_process_dead(worker.process.pid, self._metrics_folder)
 
-    def _take(self, worker: Worker, said: Mapping[str, Any], known: AbstractSet[str] | None) -> None:
+    def _handle_message(self, worker: Worker, said: Mapping[str, Any], known: AbstractSet[str] | None) -> None:
         """Act on a message of a worker."""
         if "problems" in said:
             worker.problems, worker.ready = frozenset[str](said["problems"]), True
             if known is None or worker.problems <= known:
                 worker.accepts_since = anyio.current_time()
                 worker.send({"accept": True})
-            self._tell_states()
-            worker.settled.set()
+            self._send_states()
+            worker.ready_or_ended.set()
         elif "broadcast" in said:
             for each in self._workers:
                 if each is not worker:
@@ -468,18 +468,18 @@ class _Supervisor:
                 if each.is_serving:
                     print_status(f"  Worker {each.process.pid} responds again.")
             hanging = now
-            self._tell_states()
+            self._send_states()
 
-    def _tell_states(self) -> None:
+    def _send_states(self) -> None:
         states = [each.state for each in self._workers if each.is_serving]
         if self._draining:
             states = [each._replace(ready=False) for each in states]
-        if states != self._told_states:
-            self._told_states = states
+        if states != self._sent_states:
+            self._sent_states = states
             for each in self._workers:
                 each.send({"workers": states})
 
-    async def _obey(self, signals: AsyncIterator[signal.Signals]) -> None:
+    async def _handle_signals(self, signals: AsyncIterator[signal.Signals]) -> None:
         async for number in signals:
             if number is signal.SIGHUP and not self._terminal_is_closed():
                 if not self._ending:
@@ -499,7 +499,7 @@ class _Supervisor:
         if seconds:
             print_status(DRAINING.format(seconds))
             self._draining = True
-            self._tell_states()
+            self._send_states()
             await anyio.sleep(seconds)
         self._stop()
 

@@ -69,8 +69,10 @@ class A2aDoor:
             raise SettingsError("a2a = true needs a library that is not installed. Run pip install 'goalport[a2a]'.")
         self._settings = publisher.settings
         self._key = SigningKey.of(publisher.settings)
-        here = "The agent card at {root}" + CARD + " says which interfaces there are."
-        rest, rpc = (HttpDoor("a2a", A2A, publisher, access, refusal, here) for refusal in (_refused, _refused_rpc))
+        help_text = "The agent card at {root}" + CARD + " says which interfaces there are."
+        rest, rpc = (
+            HttpDoor("a2a", A2A, publisher, access, refusal, help_text) for refusal in (_refused, _refused_rpc)
+        )
         self._door, self._streams = rest, OpenStreams(publisher.settings)
         self._notifications = Notifications(publisher, self._key, self._notice_of)
         self._handlers: tuple[Any, Dispatch, Sequence[Route]] | None = None
@@ -190,17 +192,17 @@ class A2aDoor:
         if allowed:
             detail = f"Expected one of the methods {', '.join(allowed)}, but got {request.method}."
             raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, "wrong-method", detail, {"Allow": ", ".join(allowed)})
-        here = self._door.here.format(root=root_of(request))
-        raise Problem(HTTPStatus.NOT_FOUND, "unknown-path", f"There is nothing here. {here}")
+        help_text = self._door.help_text.format(root=root_of(request))
+        raise Problem(HTTPStatus.NOT_FOUND, "unknown-path", f"There is nothing here. {help_text}")
 
     async def _done(self, outer: Request, request: Request, dispatch: Dispatch) -> Response:
         """The response of the SDK to `request`: that is `outer`, with the path that the SDK's routes expect."""
-        from goalport.server.doors.a2a.handler import WORK, Work
+        from goalport.server.doors.a2a.handler import WORK, RequestWork
 
         self._door.require(self._door.access.base)
         offers = self._offers(outer)
         async with AsyncExitStack() as place:
-            work = request.scope[WORK] = Work(self._door, outer, offers, call_of(outer), current_caller(), place)
+            work = request.scope[WORK] = RequestWork(self._door, outer, offers, call_of(outer), current_caller(), place)
             response = await dispatch(request)
             if work.failure is not None:
                 raise work.failure

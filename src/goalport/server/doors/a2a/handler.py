@@ -40,7 +40,7 @@ from goalport.runtime.chat import A2aMessage, AgentProcessChatbot, Turn
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.platform.runs import IdempotentCall, Watch, end_for_caller, process_of
 from goalport.runtime.process import Follower, Heartbeat, ProcessStatus, Question, Rested, Waiting
-from goalport.server.doors.a2a.messages import Said
+from goalport.server.doors.a2a.messages import ReceivedMessage
 from goalport.server.doors.a2a.notifications import Config, Notice, Notifications, check_number
 from goalport.server.doors.a2a.skills import Offers
 from goalport.server.doors.a2a.tasks import CANCELLED, TaskView, Update, has_ended, timestamp
@@ -52,20 +52,20 @@ from goalport.server.publish.publisher import (
     answer_in_session,
     answer_question,
     counted_turn,
+    deduplicated,
     end_of_turn,
     note_turn,
-    reader_left,
-    said_once,
+    on_client_disconnect,
     session_of_process,
     start_goal,
 )
 from goalport.server.web.endpoint import HttpDoor, OpenStreams, Problem, admitted, while_client_stays
 
 WORK: Final = "goalport.a2a"
-"""The key of an ASGI scope under which a request has its `Work`."""
+"""The key of an ASGI scope under which a request has its `RequestWork`."""
 _END_SECONDS: Final = 5.0
 """The most seconds that a cancellation waits for the process to stop before it is answered."""
-_PAGE: Final = 50
+_PAGE_SIZE: Final = 50
 _LARGEST_PAGE: Final = 100
 _MOST_LISTED: Final = 1_000
 """The most processes of a caller that can be listed."""
@@ -90,7 +90,7 @@ class Begun(NamedTuple):
 
 
 @dataclass(slots=True)
-class Work:
+class RequestWork:
     """One request in progress: does what its message asks for, and finds the tasks that it is about."""
 
     door: HttpDoor
@@ -104,9 +104,9 @@ class Work:
     failure: Exception | None = None
     """Why there is no answer, if the protocol has no error for that."""
 
-    async def received(self, params: a2a.SendMessageRequest, follower: Follower | None) -> Begun:
+    async def start_or_continue(self, params: a2a.SendMessageRequest, follower: Follower | None) -> Begun:
         """Start or continue the task that a message asks for."""
-        said, task_id, limits = Said.of(params.message), params.message.task_id, self.door.publisher.limits
+        said, task_id, limits = ReceivedMessage.of(params.message), params.message.task_id, self.door.publisher.limits
         view = await self.known(task_id) if task_id else None
         offered = None if view else self.offers.chosen(said)
         await self.place.enter_async_context(admitted(limits, self.request, begins=view is None))
@@ -115,15 +115,15 @@ class Work:
         if isinstance(offered, GoalTool):
             return await self._started(offered, said, follower)
         assert offered is not None
-        return await self._spoken(offered, said)
+        return await self._send_to_chatbot(offered, said)
 
-    async def _started(self, tool: GoalTool, said: Said, follower: Follower | None) -> Begun:
+    async def _started(self, tool: GoalTool, said: ReceivedMessage, follower: Follower | None) -> Begun:
         publisher, message, arguments = self.door.publisher, said.message, tool.arguments
         rules = publisher.publication.scopes.rules
         self.door.require(rules.of_goals(each for each in tool.agent.goals if each.name in tool.goals))
         given = said.input_of(tool)
         self.call.name, self.call.arguments = tool.tool.name, tuple(given)
-        begun = said.kept(message.context_id or uuid4().hex, arguments.schema), *arguments.begin(given)
+        begun = said.kept(message.context_id or uuid4().hex, arguments.schema), *arguments.start_objects(given)
         key = _digest([message.message_id, message.context_id, given])
         for number in count():
             once = IdempotentCall.of(self.caller, tool.tool.name, f"a2a {key} {number}", given)
@@ -136,7 +136,7 @@ class Work:
             return Begun(Task(process))
         raise AssertionError
 
-    async def _spoken(self, chatbot: AgentProcessChatbot, said: Said) -> Begun:
+    async def _send_to_chatbot(self, chatbot: AgentProcessChatbot, said: ReceivedMessage) -> Begun:
         """Send a message to a chatbot, in the conversation of the message's context."""
         self.call.name, limits = chatbot.name, self.door.publisher.limits
         is_empty, thread = not said.text.strip() and not said.images, said.message.context_id or uuid4().hex
@@ -148,7 +148,7 @@ class Work:
             raise BadInput(f"{chatbot.name} takes text and images, and the message has neither.")
         key = _digest([said.message.message_id, session.conversation.id])
         once = IdempotentCall.of(self.caller, chatbot.name, f"a2a {key}", said.content["parts"])
-        async with said_once(self.door.publisher.platform.store, once) as repeated:
+        async with deduplicated(self.door.publisher.platform.store, once) as repeated:
             if repeated.earlier:
                 return Begun((await self.known(repeated.earlier)).task, await session.follow())
             spoken, turn = UserMessage(said.text, said.images), None
@@ -159,7 +159,7 @@ class Work:
             repeated.begun = Task(turn.process, found)
             return Begun(repeated.begun, turn)
 
-    async def _answered(self, view: TaskView, said: Said, follower: Follower | None) -> Begun:
+    async def _answered(self, view: TaskView, said: ReceivedMessage, follower: Follower | None) -> Begun:
         """Answer a question of a task; the same message again changes nothing."""
         task, session, message, publisher = view.task, view.session, said.message, self.door.publisher
         self.door.require(self.door.access.of_process(task.process))
@@ -167,7 +167,7 @@ class Work:
             raise BadInput(f"contextId: task {task.id} is in another context, {view.context_id!r}")
         key = f"a2a answer {_digest([message.message_id, task.id, said.content['parts']])}"
         once = IdempotentCall.of(self.caller, task.process.agent.name, key, said.content["parts"])
-        async with said_once(publisher.platform.store, once) as repeated:
+        async with deduplicated(publisher.platform.store, once) as repeated:
             if repeated.earlier:
                 return Begun(task, None if session is None else await session.follow())
             question = _asked(view, said.metadata.get("questionId"))
@@ -227,13 +227,13 @@ class Work:
         finally:
             if turn is not None and not turn.over:
                 platform = self.door.publisher.platform
-                reader_left(turn, AgentProcessChatbot(platform, turn.process.agent.name).mark)
+                on_client_disconnect(turn, AgentProcessChatbot(platform, turn.process.agent.name).mark)
         if turn is not None:
             note_turn(self.call, await turn.result())
         for each in (await self.view(begun.task)).results():
             yield each
 
-    async def settled(self, begun: Begun) -> None:
+    async def until_ended_or_waiting(self, begun: Begun) -> None:
         """Wait until a task ends or waits. If the client disconnects first, a goal is ended as over other doors."""
         process, runs = begun.task.process, self.door.publisher.runs
         if begun.turn is not None:
@@ -253,7 +253,7 @@ async def _view(platform: AgentPlatform, caller: Caller, task: Task) -> TaskView
 
 
 class A2aHandler(RequestHandler, ServerCallContextBuilder):
-    """Does what other agents ask for. The SDK passes the `Work` of a request from `build` to the other methods.
+    """Does what other agents ask for. The SDK passes the `RequestWork` of a request from `build` to the other methods.
 
     Parameters: `notifications` stores push configurations; `card_of` returns the card for the caller of a request.
     """
@@ -277,7 +277,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
             history = _history_of(params.configuration)
             begun = await self._begun(work, params)
             if not params.configuration.return_immediately:
-                await work.settled(begun)
+                await work.until_ended_or_waiting(begun)
             return (await work.view(begun.task)).to_task(history)
 
     async def on_message_send_stream(
@@ -332,7 +332,7 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
         With a filter by context or state, a page may have fewer tasks than asked for, though more pages follow.
         """
         with self._answering(context, params) as work:
-            size, history = params.page_size if params.HasField("page_size") else _PAGE, _history_of(params)
+            size, history = params.page_size if params.HasField("page_size") else _PAGE_SIZE, _history_of(params)
             if not 1 <= size <= _LARGEST_PAGE:
                 raise BadInput(f"pageSize: should be from 1 to {_LARGEST_PAGE}; came {size}")
             await _check_state(work.request)
@@ -421,17 +421,19 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
         with self._answering(context, params) as work:
             await self._notifications.delete(await work.own(params.task_id), params.id)
 
-    async def _begun(self, work: Work, params: a2a.SendMessageRequest, follower: Follower | None = None) -> Begun:
+    async def _begun(
+        self, work: RequestWork, params: a2a.SendMessageRequest, follower: Follower | None = None
+    ) -> Begun:
         """Start or continue the task of a message, and store the push configuration that the message may have."""
         configuration = params.configuration
         if not configuration.HasField("task_push_notification_config"):
-            return await work.received(params, follower)
+            return await work.start_or_continue(params, follower)
         config, task_id = _config_of(configuration.task_push_notification_config, work), params.message.task_id
         await self._notifications.check(config)
         if task_id:
             known = await self._notifications.of(await work.own(task_id))
             check_number({*known, config.get("id") or task_id})
-        begun = await work.received(params, follower)
+        begun = await work.start_or_continue(params, follower)
         await self._notifications.keep(begun.task, config)
         return begun
 
@@ -451,16 +453,16 @@ class A2aHandler(RequestHandler, ServerCallContextBuilder):
         return Notice(f"{task.status.state} {task.status.message.message_id}", has_ended(task.status), bodies)
 
     @contextmanager
-    def _answering(self, context: ServerCallContext, params: Protobuf) -> Generator[Work]:
-        """A context with the `Work` of a request; an exception in it becomes an error of the protocol."""
-        work: Work = context.state["work"]
+    def _answering(self, context: ServerCallContext, params: Protobuf) -> Generator[RequestWork]:
+        """A context with the `RequestWork` of a request; an exception in it becomes an error of the protocol."""
+        work: RequestWork = context.state["work"]
         try:
             validate_proto_required_fields(params)
             yield work
         except Exception as error:
             raise self._error(work, error) from None
 
-    def _error(self, work: Work, error: Exception) -> a2a_errors.A2AError:
+    def _error(self, work: RequestWork, error: Exception) -> a2a_errors.A2AError:
         words = cleaned(hide_known(str(error)))
         match error:
             case a2a_errors.InvalidParamsError():  # from the SDK's validation, which names the fields only in `data`
@@ -513,7 +515,7 @@ async def _check_state(request: Request) -> None:
         raise BadInput(told, [told])
 
 
-def _config_of(config: a2a.TaskPushNotificationConfig, work: Work) -> Config:
+def _config_of(config: a2a.TaskPushNotificationConfig, work: RequestWork) -> Config:
     is_new = work.request.headers.get("a2a-version", "").startswith("1")
     return {**MessageToDict(config), "version": "1.0" if is_new else "0.3"}
 

@@ -33,7 +33,7 @@ _NO_REASON: Final = "The person said no."
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReceivedMessage:
     """A message, its JSON, and its parts."""
 
     message: Message
@@ -43,7 +43,7 @@ class Said:
     images: tuple[Image, ...] = ()
 
     @classmethod
-    def of(cls, message: Message) -> "Said":
+    def of(cls, message: Message) -> "ReceivedMessage":
         """What a message says. Raises `ContentTypeNotSupportedError`, and `BadInput` for what cannot be used."""
         content = _checked(message)
         texts, data, images = list[str](), list[Any](), list[Image]()

@@ -28,21 +28,21 @@ from goalport.server.publish.publisher import Publisher, Task
 from goalport.workspace.settings import Settings
 
 KEYS: Final = "/.well-known/a2a-keys.json"
-_PAUSE: Final = 1.0
+_CHECK_SECONDS: Final = 1.0
 """Seconds between two checks of the tasks that have configurations."""
-_SCAN: Final = 30.0
+_SCAN_SECONDS: Final = 30.0
 """Seconds between two searches for documents that other replicas have created, and for deleted processes."""
-_LEASE: Final = 15.0
+_LEASE_SECONDS: Final = 15.0
 """Seconds within which a replica has to send all notifications of a document; then another replica takes over."""
-_POST: Final = WebLimits(seconds=10.0)
-_LONGEST_PAUSE: Final = 600.0
-_AT_ONCE: Final = 20
-_MOST: Final = 10
+_POST_LIMITS: Final = WebLimits(seconds=10.0)
+_MAX_PAUSE: Final = 600.0
+_MAX_CONCURRENT: Final = 20
+_MAX_CONFIGS: Final = 10
 """The most configurations of a task."""
-_LONGEST: Final = 4_096
+_MAX_LENGTH: Final = 4_096
 """The most characters of each part of a configuration."""
 _NO_USER: Final = "url: should have no user name and password: give them as authentication"
-_MARK: Final = "a2a notifications"
+_KEY_TAG: Final = "a2a notifications"
 _PARTS: Final = 5
 """The parts of a document's key; no context has so many. The documents of a caller are erased with the contexts."""
 _UNTRIED: Final = {"failures": 0, "since": 0, "again": 0}
@@ -112,15 +112,15 @@ class SigningKey:
 class Notice(NamedTuple):
     """A notification about the current state of a task."""
 
-    mark: str
-    """Differs for each state of the task; the document has the mark that was sent last."""
+    state_id: str
+    """Differs for each state of the task; the document has the id that was sent last."""
     ended: bool
     bodies: Mapping[str, bytes]
     """The body to send, by the version of the protocol."""
 
 
 @dataclass(slots=True)
-class _Watch:
+class _NextCheck:
     """When this replica checks a document again: at another stored version of its process, or at a time."""
 
     version: int = -1
@@ -141,19 +141,19 @@ class Notifications:
         settings = publisher.settings
         self._store, self._settings, self._key, self._notice_of = publisher.platform.store, settings, key, notice_of
         self._seals = ProcessSeals(lambda: sealing_keys(settings))
-        self._web = WebFetcher(allow=settings.a2a_push_allow, limits=_POST)
-        self._watched: dict[str, _Watch] = {}
+        self._web = WebFetcher(allow=settings.a2a_push_allow, limits=_POST_LIMITS)
+        self._next_checks: dict[str, _NextCheck] = {}
         """By the keys of documents."""
         self._busy: set[str] = set()
-        self._places = anyio.Semaphore(_AT_ONCE)
+        self._places = anyio.Semaphore(_MAX_CONCURRENT)
         self._wake = anyio.Event()
 
     async def check(self, config: Config) -> None:
         """Raise `BadInput` for a configuration that cannot be used."""
         auth = config.get("authentication", {})
         for name, each in {**config, **{f"authentication.{name}": each for name, each in auth.items()}}.items():
-            if isinstance(each, str) and (len(each) > _LONGEST or not each.isascii() or not each.isprintable()):
-                told = f"{name}: should have at most {_LONGEST} characters, of ASCII and without control characters"
+            if isinstance(each, str) and (len(each) > _MAX_LENGTH or not each.isascii() or not each.isprintable()):
+                told = f"{name}: should have at most {_MAX_LENGTH} characters, of ASCII and without control characters"
                 raise BadInput(told, [told])
         try:
             address: str = config["url"]
@@ -179,7 +179,7 @@ class Notifications:
             return {"lease": 0, **(document or {}), "configs": configs}
 
         await self._change(key, with_it)
-        self._watched[key] = _Watch()
+        self._next_checks[key] = _NextCheck()
         self._wake.set()
         return _shown(config)
 
@@ -217,66 +217,66 @@ class Notifications:
         async with anyio.create_task_group() as tasks:
             while True:
                 try:
-                    if time.monotonic() - scanned >= _SCAN:
+                    if time.monotonic() - scanned >= _SCAN_SECONDS:
                         await self._scan()
                         scanned = time.monotonic()
-                    open_ones = {key: each for key, each in self._watched.items() if not each.over}
+                    open_ones = {key: each for key, each in self._next_checks.items() if not each.over}
                     versions = await self._store.versions([*{_root(key) for key in open_ones}])
-                    for key, watch in open_ones.items():
+                    for key, next_check in open_ones.items():
                         version = versions.get(_root(key), 0)
-                        if key not in self._busy and (version != watch.version or watch.at <= time.time()):
-                            watch.version, watch.at = version, math.inf
+                        if key not in self._busy and (version != next_check.version or next_check.at <= time.time()):
+                            next_check.version, next_check.at = version, math.inf
                             self._busy.add(key)
-                            tasks.start_soon(self._look, key, watch)
+                            tasks.start_soon(self._send_due, key, next_check)
                 except StoreError as error:
                     _log.debug("Notifications wait for the store: %s", error)
-                    open_ones = self._watched
-                with anyio.move_on_after(_PAUSE if open_ones else _SCAN):
+                    open_ones = self._next_checks
+                with anyio.move_on_after(_CHECK_SECONDS if open_ones else _SCAN_SECONDS):
                     await self._wake.wait()
                 self._wake = anyio.Event()
 
     async def _scan(self) -> None:
         """Find the documents of other replicas, and delete documents whose processes are gone."""
-        over = [key for key, each in self._watched.items() if each.over]
+        over = [key for key, each in self._next_checks.items() if each.over]
         kept = await self._store.versions([*{_root(key) for key in over}])
         for key in over:
             if _root(key) not in kept:
                 await self._store.delete_context(key)
-                del self._watched[key]
+                del self._next_checks[key]
         for key in await self._store.context_ids():
-            if f', "{_MARK}", ' in key and key.startswith("[") and len(json.loads(key)) == _PARTS:
-                self._watched.setdefault(key, _Watch())
+            if f', "{_KEY_TAG}", ' in key and key.startswith("[") and len(json.loads(key)) == _PARTS:
+                self._next_checks.setdefault(key, _NextCheck())
 
-    async def _look(self, key: str, watch: _Watch) -> None:
+    async def _send_due(self, key: str, next_check: _NextCheck) -> None:
         """Send the notifications of a task that are due, and note when to check again."""
         try:
             async with self._places:
-                await self._tell(key, watch)
+                await self._send_waiting(key, next_check)
         except GoalportError:  # the store is away, this server ends, or another version can read the process
-            watch.at = time.time() + _SCAN
+            next_check.at = time.time() + _SCAN_SECONDS
         except Exception:
             _log.exception("The notifications of task %s are given up because of a bug", _root(key))
-            watch.over = True
+            next_check.over = True
         finally:
             self._busy.discard(key)
 
-    async def _tell(self, key: str, watch: _Watch) -> None:
+    async def _send_waiting(self, key: str, next_check: _NextCheck) -> None:
         kept = cast("_Document | None", await self._store.find_context(key))
         notice = await self._notice_of(json.loads(key)[4]) if kept else None
         if kept is None or notice is None:
-            watch.over = True
+            next_check.over = True
             return
         now = time.time()
-        waiting = {name: each for name, each in kept["configs"].items() if each["told"] != notice.mark}
+        waiting = {name: each for name, each in kept["configs"].items() if each["told"] != notice.state_id}
         ready = {name: each for name, each in waiting.items() if each["again"] <= now}
-        watch.over = notice.ended and not waiting
+        next_check.over = notice.ended and not waiting
         if not waiting:
             return
         if not ready or kept["lease"] > now:
-            watch.at = max(kept["lease"], min(each["again"] for each in waiting.values()))
+            next_check.at = max(kept["lease"], min(each["again"] for each in waiting.values()))
             return
-        watch.at = 0  # check again at once, or when another replica has sent
-        if not await self._store.save_context(key, {**kept, "lease": now + _LEASE}, instead_of=kept):
+        next_check.at = 0  # check again at once, or when another replica has sent
+        if not await self._store.save_context(key, {**kept, "lease": now + _LEASE_SECONDS}, instead_of=kept):
             return
         sent = await asyncio.gather(*(self._sent(key, each, notice) for each in ready.values()))
         results = dict(zip(ready, sent, strict=True))
@@ -307,20 +307,20 @@ class Notifications:
         except (DocumentError, SettingsError) as error:
             since = entry["since"] or now
             if now - since < self._settings.a2a_push_seconds:
-                return {**entry, "failures": failures, "since": since, "again": now + min(2**failures, _LONGEST_PAUSE)}
+                return {**entry, "failures": failures, "since": since, "again": now + min(2**failures, _MAX_PAUSE)}
             why = _why(error)
             _log.warning("A notification of process %s is given up after %d tries: %s", _root(key), failures, why)
-        return {**entry, "told": notice.mark, **_UNTRIED}
+        return {**entry, "told": notice.state_id, **_UNTRIED}
 
 
 def check_number(configs: Collection[str]) -> None:
     """Raise `BadInput` if a task has too many configurations; `configs` are their ids."""
-    if len(configs) > _MOST:
-        raise BadInput(f"The task has {_MOST} configurations, as many as it may. Delete one first.")
+    if len(configs) > _MAX_CONFIGS:
+        raise BadInput(f"The task has {_MAX_CONFIGS} configurations, as many as it may. Delete one first.")
 
 
 def _key(task: Task) -> str:
-    return json.dumps([*task.process.caller.identity, _MARK, task.process.root.id, task.id])
+    return json.dumps([*task.process.caller.identity, _KEY_TAG, task.process.root.id, task.id])
 
 
 def _root(key: str) -> str:

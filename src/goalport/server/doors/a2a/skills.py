@@ -17,7 +17,7 @@ from goalport.base.errors import BadInput, UnknownName
 from goalport.base.words import listed
 from goalport.runtime.chat import AgentProcessChatbot
 from goalport.server.auth import current_caller
-from goalport.server.doors.a2a.messages import JSON, SKILL, TEXT, Said
+from goalport.server.doors.a2a.messages import JSON, SKILL, TEXT, ReceivedMessage
 from goalport.server.doors.a2a.notifications import SigningKey
 from goalport.server.publish.goal_tools import GoalTool, Offer
 from goalport.server.web.endpoint import HttpDoor
@@ -50,7 +50,7 @@ class Offers:
         offered: Mapping[str, Offered] = {**chatbots, **goals}
         return {name: each for name, each in offered.items() if self.agent in {"", _agent_of(each)}}
 
-    def chosen(self, said: Said) -> Offered:
+    def chosen(self, said: ReceivedMessage) -> Offered:
         """The skill for a message: the one that it names, the only one, or the one that its data or its text fits.
 
         Raises `BadInput` and `UnknownName`.

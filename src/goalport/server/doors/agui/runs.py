@@ -74,7 +74,7 @@ from goalport.server.publish.publisher import (
     answer_question,
     counted_turn,
     note_turn,
-    reader_left,
+    on_client_disconnect,
     start_goal,
 )
 from goalport.server.publish.resources import question_view
@@ -272,7 +272,7 @@ class GoalRun(_Run):
                 reason = f"{tool.tool.name} cannot start from a sentence: it takes {taken}. Give them as an object, in"
                 raise BadInput(f"{reason} the member `input` of the state or of forwardedProps.")
             given = {field: last_text(self.given.messages)}
-        objects = tool.arguments.begin(given)
+        objects = tool.arguments.start_objects(given)
         key = sha256(f"{self.given.thread_id}\n{self.given.run_id}".encode()).hexdigest()
         once = IdempotentCall.of(caller, tool.tool.name, f"agui {key}", given)
         try:
@@ -363,7 +363,7 @@ class ChatRun(_Run):
                             yield each
             finally:
                 if not turn.over:
-                    reader_left(turn, self._chatbot.mark)
+                    on_client_disconnect(turn, self._chatbot.mark)
             self._result = await turn.result()
             note_turn(self.call, self._result)
         for each in (*self.run_events.close(), *self._final_events(session)):

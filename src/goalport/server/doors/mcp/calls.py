@@ -59,8 +59,8 @@ from goalport.server.publish.publisher import (
     Task,
     answer_question,
     counted_turn,
+    deduplicated,
     note_turn,
-    said_once,
     session_of_process,
     start_goal,
 )
@@ -189,7 +189,7 @@ async def _call_goal(
     state, earlier = context.state, earlier_elicitation(params)
     as_task = gets_task(context.sdk, goal.policy)
     if earlier is None:
-        once, objects = _idempotent(params), goal.arguments.begin(params.arguments or {})
+        once, objects = _idempotent(params), goal.arguments.start_objects(params.arguments or {})
         process = await start_goal(state.publisher, goal, objects, current_caller(), once=once, stored=as_task)
     else:
         process = await state.known_process(earlier.process_id)
@@ -216,7 +216,7 @@ async def _call_chatbot(
 
     if earlier is None:
         said = chat.read(params.arguments or {})
-        async with said_once(state.platform.store, _idempotent(params)) as once:
+        async with deduplicated(state.platform.store, _idempotent(params)) as once:
             if once.earlier:
                 observer = await follow(once.earlier)
                 task = Task(observer.process, observer.message_id)

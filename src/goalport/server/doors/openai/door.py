@@ -219,7 +219,7 @@ class OpenAiDoor:
             raise conversations.not_found(named or asked.conversation, model)
         if process is None:
             follower = Follower()
-            objects = model.tool.arguments.begin({model.field: messages[-1].content})
+            objects = model.tool.arguments.start_objects({model.field: messages[-1].content})
             process = await start_goal(self._publisher, model.tool, objects, current_caller(), listener=follower)
         else:
             try:

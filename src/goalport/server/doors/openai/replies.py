@@ -27,7 +27,7 @@ from goalport.runtime.platform.runs import Runs, Watch
 from goalport.runtime.process import AgentProcess, Completed, Follower, Rested, Waiting, follow, new_id
 from goalport.server.doors.openai.requests import GoalModel, error_body
 from goalport.server.publish.answers import reason_of, text_of
-from goalport.server.publish.publisher import reader_left
+from goalport.server.publish.publisher import on_client_disconnect
 from goalport.server.publish.questions_in_words import in_words
 from goalport.server.web.endpoint import Problem
 
@@ -122,7 +122,7 @@ async def turn_reply(
                         pass
     finally:
         if not turn.over:
-            reader_left(turn, mark)
+            on_client_disconnect(turn, mark)
     result = await turn.result()
     if questions := result.questions:
         asked = REPLY_SEPARATOR.join(map(in_words, questions))

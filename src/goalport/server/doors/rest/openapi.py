@@ -139,7 +139,7 @@ def read_query(kind: type[Q], request: Request, *lists: str) -> Q:
     return read(kind, {name: query.getlist(name) if name in lists else value for name, value in query.items()})
 
 
-_MOST: Final = 16
+_MAX_DOCUMENTS: Final = 16
 _SCHEMAS: Final = "#/components/schemas/"
 _TEXT: Final[Schema] = {"type": "string"}
 _INTEGER: Final[Schema] = {"type": "integer"}
@@ -260,7 +260,7 @@ class OpenApi:
         publication = self._access.publication
         known = self._known.get(publication.granted)
         if known is None or known[0] is not publication:
-            if len(self._known) >= _MOST:
+            if len(self._known) >= _MAX_DOCUMENTS:
                 self._known.clear()
             goals = [each for each in publication.tools.values() if isinstance(each, GoalTool)]
             document = {

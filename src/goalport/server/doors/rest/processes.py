@@ -105,7 +105,7 @@ class ProcessHandlers:
             if asked.bindings is not None:
                 within, given, arguments = "bindings", asked.bindings, PublishedArguments.by_type(arguments.kinds)
             try:
-                objects = arguments.begin(given)
+                objects = arguments.start_objects(given)
             except BadInput as error:
                 raise invalid(error.problems, str(error), within=within) from None
             try:
