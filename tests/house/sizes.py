@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tests.house.rooms import functions_called_once
 from tests.house.tree import LIBRARY, WRITTEN, Function, SourceFile, sources
 
-LIBRARY_LINES = 78_750
+LIBRARY_LINES = 78_900
 """All of src/goalport. Raise it only with a reason in the change; lower it when something has gone."""
 SLACK = 500
 
