@@ -378,8 +378,11 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
         Raises `DeploymentError` for a service of a workspace that cannot be created.
         """
-        found = (each(kind) for each in (self._given_service, *(load.find for load in self._loads)))
-        return next((each for each in found if each is not None), None)
+        found = self._given_service(kind)
+        for each in self._loads if found is None else ():
+            if (found := each.find(kind)) is not None:
+                break
+        return found
 
     def _given_service(self, kind: type) -> object | None:
         """The service of that type that a program passed, or that the platform itself provides; None: there is none."""

@@ -62,6 +62,17 @@ class Inputs(NamedTuple):
     spent: Iterable[Spending] = ()
     """What models have cost for it before it begins."""
 
+    def check(self) -> None:
+        """Raise `TypeError` for an input that no process can begin with."""
+        for each in self.objects:
+            if each is None:
+                raise TypeError("Expected an object to begin with, but got None. Leave out what is not there.")
+            if isinstance(each, ProcessOptions):
+                raise TypeError("Expected an object to begin with, but got ProcessOptions. Write options=….")
+        for name, value in self.bindings.items():
+            if value is None:
+                raise TypeError(f"Expected an object to bind as {name!r}, but got None. Leave out what is not there.")
+
 
 def given_to_child(
     scope: Scope, parent: AgentProcess, action: str, kind: type, inputs: Sequence[object]
@@ -90,12 +101,7 @@ class ProcessFactory:
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions) -> AgentProcess:
         """A process that has not begun. Raises `TypeError` for an input that none can begin with, and `UnknownName`."""
-        missing = ["begin with" for each in inputs.objects if each is None]
-        missing += [f"bind as {name!r}" for name, value in inputs.bindings.items() if value is None]
-        if missing:
-            raise TypeError(f"Expected an object to {missing[0]}, but got None. Leave out what is not there.")
-        if any(isinstance(each, ProcessOptions) for each in inputs.objects):
-            raise TypeError("Expected an object to begin with, but got ProcessOptions. Write options=….")
+        inputs.check()
         goals = tuple(scope.goals if inputs.goals is None else inputs.goals)
         for name in goals:
             if name not in scope.goals:
@@ -103,9 +109,10 @@ class ProcessFactory:
         for name in goals if inputs.goals or len(goals) == 1 else ():
             options = options.within(**limits) if (limits := scope.goals[name].export.limits) else options
         labels = [scope.agent.name] if options.agent_name_in_id else []
-        labels += [scope.agent.version] if options.version_in_id else []
+        if options.version_in_id:
+            labels.append(scope.agent.version)
         groups = self._platform.groups if inputs.parent is None else inputs.parent.groups
-        process = self._made(new_id(*labels), Definition(scope, options, groups), inputs._replace(goals=goals))
+        process = self._made(new_id(*labels), Definition(scope, options, groups), goals, inputs)
         if process.listeners.attentive:
             process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
         for value in inputs.objects:
@@ -131,17 +138,29 @@ class ProcessFactory:
                 raise Unreadable(record.agent, f"it has no goal {gone[0]!r} any more.", fix)
             options = cast("ProcessOptions", codec.decode(cast("dict[str, Json]", definition)["options"]))
             definition = Definition(scope, options, self._platform.groups)
-        given = Inputs(goals=state.goals, caller=record.caller, parent=parent, started_by=state.started_by)
-        return self._made(record.id, definition, given)
+        given = Inputs(caller=record.caller, parent=parent, started_by=state.started_by)
+        return self._made(record.id, definition, state.goals, given)
 
-    def _made(self, process_id: str, definition: Definition, inputs: Inputs) -> AgentProcess:
+    def _made(self, process_id: str, definition: Definition, goals: tuple[str, ...], inputs: Inputs) -> AgentProcess:
         """A process with its listeners and an empty blackboard."""
-        (scope, options, groups), (_, _, goals, caller, parent, started_by, _) = definition, inputs
-        owned = process_id, scope, options, caller, self._runner, groups
-        process = AgentProcess(*owned, goals=tuple(goals or ()), parent=parent, started_by=started_by)
-        heard_by = (self._listeners, *options.verbosity.listeners) if parent is None else (parent.listeners,)
-        for each in heard_by:
-            process.listeners.add(each)
+        (scope, options, groups), parent = definition, inputs.parent
+        process = AgentProcess(
+            process_id,
+            scope,
+            options,
+            inputs.caller,
+            self._runner,
+            groups,
+            goals=goals,
+            parent=parent,
+            started_by=inputs.started_by,
+        )
+        if parent is not None:
+            process.listeners.add(parent.listeners)
+        else:
+            process.listeners.add(self._listeners)
+            for each in options.verbosity.listeners:
+                process.listeners.add(each)
         return process
 
     def definition_of(self, process: AgentProcess, codec: Codec) -> Json:
